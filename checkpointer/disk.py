@@ -1,0 +1,271 @@
+"""Append, replace, truncate, remove, sync, lock: the only module that may call fsync, rename or flock.
+
+What a sync promises. `sync` returns after the operating system says that the bytes reached stable storage:
+`fdatasync` on Linux, `F_FULLFSYNC` on macOS where the file system has it, else `fsync`. A drive that lies about its
+cache is outside what we can promise. A rename or an unlink is durable only after `sync_directory` of its directory.
+
+`probe`, when set, is called as `probe(verb, path)` right before each durable verb. It exists for crash tests: a probe
+that raises or kills stands for a machine that stops there. Nothing else may set it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from checkpointer.errors import Busy, Failed, NoSpace, ReadOnlyStore
+
+AnyPath = str | bytes | os.PathLike[str]
+
+probe: Callable[[str, object], None] | None = None
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+_FULLFSYNC = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def _announce(verb: str, path: object) -> None:
+    if probe is not None:
+        probe(verb, path)
+
+
+@contextlib.contextmanager
+def plain_errors(what: str) -> Iterator[None]:
+    """Turn `OSError` from the body into our errors: `NoSpace`, `ReadOnlyStore` or `Failed`, naming `what`."""
+    try:
+        yield
+    except OSError as e:
+        reason = f"{what}: {e.strerror or e}"
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise NoSpace(f"no space left: {reason}", next=("ckpt gc",)) from e
+        if e.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise ReadOnlyStore(f"cannot write: {reason}") from e
+        raise Failed(reason) from e
+
+
+def write_all(fd: int, data: bytes | memoryview) -> None:
+    """Write all of `data`; a short write goes on where it stopped."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def sync(fd: int, path: object = None) -> None:
+    """Bring the file's bytes (and its size) to stable storage."""
+    _announce("sync", path if path is not None else fd)
+    if _FULLFSYNC is not None:
+        with contextlib.suppress(OSError):  # not every file system knows it
+            fcntl.fcntl(fd, _FULLFSYNC)
+            return
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def sync_directory(path: AnyPath, *, dir_fd: int | None = None) -> None:
+    """Bring the names in a directory to stable storage."""
+    _announce("sync_directory", path)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems sync names with the file
+            raise
+    finally:
+        os.close(fd)
+
+
+def sync_directory_fd(fd: int) -> None:
+    """Bring the names in an open directory to stable storage."""
+    _announce("sync_directory", fd)
+    try:
+        os.fsync(fd)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def create(path: AnyPath, *, mode: int = PRIVATE_FILE, dir_fd: int | None = None) -> int:
+    """Open a new file for writing with exactly `mode`, whatever the umask; fails where the name exists."""
+    _announce("create", path)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode & 0o700, dir_fd=dir_fd)
+    try:
+        os.fchmod(fd, mode)
+    except OSError:
+        os.close(fd)
+        os.unlink(path, dir_fd=dir_fd)
+        raise
+    return fd
+
+
+def make_directory(path: AnyPath, *, mode: int = PRIVATE_DIRECTORY, dir_fd: int | None = None) -> None:
+    """Make one directory with exactly `mode`, whatever the umask; an existing directory is left as it is."""
+    _announce("mkdir", path)
+    try:
+        os.mkdir(path, 0o700, dir_fd=dir_fd)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.stat(path, dir_fd=dir_fd).st_mode):
+            raise
+        return
+    os.chmod(path, mode, dir_fd=dir_fd) if dir_fd is not None else os.chmod(path, mode)
+
+
+def rename(
+    src: AnyPath, dst: AnyPath, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
+) -> None:
+    """Rename, replacing `dst`. Durable only after its directories are synced."""
+    _announce("rename", dst)
+    os.rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+
+def remove(path: AnyPath, *, dir_fd: int | None = None, missing_ok: bool = False) -> None:
+    """Unlink one name. Durable only after its directory is synced."""
+    _announce("remove", path)
+    try:
+        os.unlink(path, dir_fd=dir_fd)
+    except FileNotFoundError:
+        if not missing_ok:
+            raise
+
+
+def remove_directory(path: AnyPath, *, dir_fd: int | None = None) -> None:
+    """Remove one empty directory."""
+    _announce("rmdir", path)
+    os.rmdir(path, dir_fd=dir_fd)
+
+
+def truncate(fd: int, size: int, path: object = None) -> None:
+    """Cut an open file to `size` bytes. Durable only after `sync`."""
+    _announce("truncate", path if path is not None else fd)
+    os.ftruncate(fd, size)
+
+
+def append(fd: int, data: bytes, *, path: object = None, durable: bool = True) -> None:
+    """Write `data` at the end of an `O_APPEND` descriptor in one `write`, then sync.
+
+    Raises OSError; a short write raises `ENOSPC`. The caller cuts the file back to where it ended before.
+    """
+    _announce("append", path if path is not None else fd)
+    if os.write(fd, data) != len(data):
+        raise OSError(errno.ENOSPC, "short write")
+    if durable:
+        sync(fd, path)
+
+
+def replace(path: AnyPath, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
+    """Set a file's whole content by temporary file, sync, rename, sync of the directory.
+
+    At any moment, and after a power loss, the name holds the old bytes or the new ones. With `durable=False` a power
+    loss may also leave it empty: only for files that are checked when read and can be deleted. On an error the
+    temporary file is removed. Raises OSError.
+    """
+    target = os.fspath(path)
+    name = os.fsdecode(target)
+    directory = os.path.dirname(name) or "."
+    temporary = f"{name}.{os.getpid()}.tmp"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)  # ours, from a process that had this number before
+    fd = create(temporary, mode=mode)
+    try:
+        try:
+            write_all(fd, data)
+            if durable:
+                sync(fd, temporary)
+        finally:
+            os.close(fd)
+        rename(temporary, name)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    if durable:
+        sync_directory(directory)
+
+
+class Lock:
+    """An advisory exclusive lock on a file that is never renamed or removed. Not inherited, not re-entrant.
+
+    The file holds the holder's process number and what it does, for the message of those who wait.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = os.fsdecode(os.fspath(path))
+        self.fd: int | None = None
+
+    def acquire(self, doing: str, *, wait: float = 10.0) -> None:
+        """Take the lock, waiting up to `wait` seconds. Raises `Busy` naming the holder, or OSError."""
+        assert self.fd is None, "not re-entrant"
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        deadline = time.monotonic() + wait
+        pause = 0.001
+        try:
+            while True:
+                try:
+                    _announce("lock", self.path)
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as e:
+                    if e.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                        raise
+                    if time.monotonic() >= deadline:
+                        raise Busy(f"waited {wait:g} s: {self.holder()}", kept="nothing was written") from e
+                    time.sleep(pause)
+                    pause = min(pause * 2, 0.05)
+            with contextlib.suppress(OSError):  # a full disk must not keep anybody from restoring
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, f"{os.getpid()} {doing}\n".encode(), 0)
+        except BaseException:
+            os.close(fd)
+            raise
+        self.fd = fd
+
+    def holder(self) -> str:
+        """Who holds or last held it, in words."""
+        try:
+            with open(self.path, encoding="utf-8", errors="replace") as f:
+                pid, _, doing = f.read(200).strip().partition(" ")
+        except OSError:
+            pid = doing = ""
+        return f"process {pid} ({doing}) is at work on this workspace" if pid else "another process is at work here"
+
+    def release(self) -> None:
+        """Let go; without effect when not held."""
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+
+    @contextlib.contextmanager
+    def held(self, doing: str, *, wait: float = 10.0) -> Iterator[None]:
+        self.acquire(doing, wait=wait)
+        try:
+            yield
+        finally:
+            self.release()
+
+
+def forget_locks_in_child(*locks: Lock) -> None:
+    """In a forked child: close inherited lock descriptors, so that only the parent holds them."""
+    for lock in locks:
+        lock.release()
+
+
+def sync_file_system(fd: int) -> None:
+    """Bring everything on the file system of `fd` to stable storage: one `syncfs` on Linux, else `sync`."""
+    _announce("sync_file_system", fd)
+    if sys.platform == "linux":
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.syncfs(fd) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.ENOSYS, errno.EINVAL):
+            raise OSError(code, os.strerror(code))
+    os.sync()

@@ -1,0 +1,1 @@
+"""Event logs: `EventLog` reads, `Pen` appends."""
