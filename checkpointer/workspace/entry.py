@@ -11,7 +11,7 @@ import os
 import stat
 from typing import Any, Literal, NamedTuple
 
-Kind = Literal["file", "link", "dir", "fifo", "socket", "device"]
+Kind = Literal["file", "link", "dir", "fifo", "socket", "device", "uncovered"]
 
 PERMISSIONS = 0o7777
 
@@ -20,8 +20,8 @@ class Entry(NamedTuple):
     """Kind, content and mode of one path.
 
     `oid` is the 20-byte git blob id of a file's bytes or of a link's target, `b""` for every other kind. `mode` is the
-    permission bits (`st_mode & 0o7777`), 0 for links. `socket` and `device` stand only in what was *seen*: a checkpoint
-    never holds them.
+    permission bits (`st_mode & 0o7777`), 0 for links. `socket`, `device` and `uncovered` (something stands there, but
+    nobody read it) stand only for what was *seen*: a checkpoint never holds their content.
     """
 
     kind: Kind
