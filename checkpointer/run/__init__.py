@@ -1,0 +1,1 @@
+"""The one way in: a run around a command, and `open_run` for agent loops."""
