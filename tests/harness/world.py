@@ -298,7 +298,8 @@ class World:
         result = self.ckpt(verb, "--json", *args, ok=ok, **more)
         now = self.files()
         changed = before.differing(now)
-        if ok != 0 or "-n" in args:
+        options = args[: args.index("--")] if "--" in args else args
+        if ok != 0 or "-n" in options:
             same(before, now)
             untouched(before, now, set())
             return result
