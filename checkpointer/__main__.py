@@ -1,0 +1,89 @@
+"""The command `ckpt`, and `python -m checkpointer`: no traceback leaves it, and every end has its exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+INTERRUPTED = 130
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Answer one call and return its exit status."""
+    words = list(sys.argv[1:] if args is None else args)
+    if sys.platform == "win32":
+        print("ckpt runs on Linux and macOS; on Windows use it inside WSL 2", file=sys.stderr)
+        return 1
+    if words in (["--version"], ["version"]):
+        from checkpointer import version
+
+        print(f"ckpt {version()}")
+        return 0
+    try:
+        status = _answer(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _hush()
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        _hush_on_error()
+        return INTERRUPTED
+    return status
+
+
+def _answer(words: list[str]) -> int:
+    if words == ["status", "--short"]:  # a shell prompt asks this each time: no click, no scan
+        from checkpointer.cli.prompt import short
+
+        return short()
+    import click
+
+    from checkpointer.cli import app, failure
+    from checkpointer.errors import CheckpointerError
+
+    as_json = failure.wants_json(words)
+    try:
+        return app.run(words)
+    except CheckpointerError as e:
+        return failure.report(e, as_json=as_json)
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as e:
+        context = getattr(e, "ctx", None)
+        following = [f"{context.command_path} --help"] if context is not None else ["ckpt --help"]
+        return failure.usage(e.format_message(), as_json=as_json, following=following)
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise
+    except Exception as e:
+        if os.environ.get("CKPT_DEBUG") not in (None, "", "0"):
+            raise
+        if isinstance(e, OSError) and e.errno is not None:
+            with_path = f"{e.strerror}: {e.filename!r}" if e.filename else str(e.strerror)
+            from checkpointer.errors import Failed, NoSpace
+
+            kind = NoSpace if e.errno in (28, 122) else Failed
+            return failure.report(kind(with_path, kept="what checkpoints hold is untouched"), as_json=as_json)
+        return failure.unexpected(e, as_json=as_json)
+
+
+def _hush() -> None:
+    """Nobody reads stdout any more: keep the interpreter from complaining when it flushes at its end."""
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.close(sink)
+
+
+def _hush_on_error() -> None:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _hush()
+    print("interrupted", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Every command: the module that answers it, the group it stands under in `--help`, one line about it.
+
+A module is imported when its command is called, so that `--help`, `--version` and completion stay light.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """`where` is `module:attribute`, a click command. `usage` is what follows the name in the list."""
+
+    where: str
+    group: str
+    usage: str
+    about: str
+
+
+GROUPS = ("look", "go back", "agents", "runs", "store", "plumbing")
+
+_CLI = "checkpointer.cli."
+
+COMMANDS: dict[str, Entry] = {
+    "status": Entry(_CLI + "status:status", "look", "", "is this directory protected, and what would undo do"),
+    "log": Entry(_CLI + "history:log", "look", "[-- PATH...]", "turns, saves and restores, newest first"),
+    "show": Entry(_CLI + "show:show", "look", "[T|P]", "what one turn, step or checkpoint changed"),
+    "diff": Entry(_CLI + "difference:diff", "look", "[P [P]] [-- PATH...]", "two points compared, as git prints it"),
+    "cat": Entry(_CLI + "difference:cat", "look", "P PATH", "one file as it was"),
+    "undo": Entry(_CLI + "undo:undo", "go back", "[T|T..|T..T] [-- PATH...]", "take back what a turn changed"),
+    "redo": Entry(_CLI + "undo:redo", "go back", "[T]", "take back an undo"),
+    "restore": Entry(_CLI + "restore:restore", "go back", "P [--to DIR] [-- PATH...]", "the files as of a checkpoint"),
+    "save": Entry(_CLI + "save:save", "go back", "[-m LABEL]", "make a checkpoint now"),
+    "pin": Entry(_CLI + "save:pin", "go back", "P [-m LABEL]", "keep a checkpoint for good, or name it"),
+    "workspaces": Entry(_CLI + "stores:workspaces", "store", "", "every directory that has a store"),
+    "gc": Entry(_CLI + "stores:gc", "store", "", "drop old checkpoints, give space back"),
+    "purge": Entry(_CLI + "purge:purge", "store", "PATH", "take a path's content out of every checkpoint"),
+    "forget": Entry(_CLI + "purge:forget", "store", "DIR", "delete a directory's store, leave the directory"),
+    "verify": Entry(_CLI + "stores:verify", "store", "", "check every promise of the store"),
+    "config": Entry(_CLI + "configure:config", "store", "[KEY [VALUE]]", "what is set, and where it came from"),
+    "completion": Entry(_CLI + "completion:completion", "plumbing", "SHELL", "completion for bash, zsh or fish"),
+}
