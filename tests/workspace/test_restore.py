@@ -411,9 +411,8 @@ def test_a_hard_link_outside_keeps_its_bytes_and_its_mode(tmp_path: Path) -> Non
 
 
 def test_two_names_of_one_file_are_both_restored(tmp_path: Path) -> None:
-    ground = Ground(
-        tmp_path / "w", {b"h1": file(b"new")}, {b"h1": file(b"old"), b"h2": file(b"old"), b"h3": file(b"old")}
-    )
+    names = (b"h1", b"h2", b"h3")
+    ground = Ground(tmp_path / "w", {b"h1": file(b"new")}, {name: file(b"old") for name in names})
     for name in (b"h2", b"h3"):
         os.link(tmp_path / "w" / "h1", os.path.join(os.fsencode(tmp_path), b"w", name))
         ground.changes[name] = Replacement(ground.changes[b"h1"].current, ground.changes[name].wanted)
