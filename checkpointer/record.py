@@ -1,0 +1,241 @@
+"""One line of the log: envelope, digests; encode and decode.
+
+    {"e":{"seq":842,"w":842,"v":1,"type":...,...,"dd":"<dd>"},"sum":"<sum>","salt":"<salt>","d":{...}}
+
+`dd` is sha256(salt, the stored bytes of `d`); `sum` is sha256(the previous line's sum, the stored bytes of `e`); both
+and the salt are lower-case hex, and it is their text that is hashed. The first line's previous sum is empty. A purge
+drops `salt` and `d`; the chain stays. Lines end with one newline and are split on nothing else. Digests are taken of
+stored bytes and never of a second serialisation.
+
+A field of `d` that is large stands beside the log: `"objects":{"result":{"bytes":n,"sha256":"..."}}` in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from pydantic import ValidationError
+
+from checkpointer import canon, upcasters
+from checkpointer.errors import Damaged
+from checkpointer.events import ABSENT, ENVELOPE, TYPES, AnyEvent, Event, content_fields
+
+NO_SUM: Final = ""
+SALT_HEX: Final = 32
+LARGE: Final = 64 * 1024
+"""Contents of more bytes than this are kept beside the log."""
+
+_OBJECTS = "objects"
+_HEAD = re.compile(rb'\{"e":\{"seq":(\d+),"w":(\d+),(?:"n":(\d+),)?"v":(\d+),"type":"([a-z0-9_]+)",')
+_SEAM = b'"},"sum":"'
+_REST = re.compile(rb'","salt":"([0-9a-f]{32})","d":(?=\{)')
+
+
+class BadLine(ValueError):
+    """These bytes are no record: torn, changed, or written by something else."""
+
+
+class Head(NamedTuple):
+    """Where a line says that it belongs, before anything is verified."""
+
+    seq: int
+    w: int
+    n: int
+    v: int
+    type: str
+
+
+class Encoded(NamedTuple):
+    """A line with its newline, its sum, and the large contents to keep beside it: `(sha256, bytes)`."""
+
+    line: bytes
+    sum: str
+    objects: tuple[tuple[str, bytes], ...]
+
+
+def digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def encode(event: AnyEvent, previous: str, salt: str, *, large: int = LARGE) -> Encoded:
+    """The line of an event that has its place. Raises ValueError where the event may not be written."""
+    reason = event.missing() or ("" if event.seq > 0 and event.id and event.at else "it has no place in a log yet")
+    if reason:
+        raise ValueError(f"{event.type}: {reason}")
+    d, objects = _contents(event, large)
+    e = _facts(event, digest(salt.encode() + d))
+    if e.find(_SEAM) >= 0:
+        raise ValueError(f"{event.type}: a fact that would hide where the line parts")
+    total = digest(previous.encode() + e)
+    line = b'{"e":%b,"sum":"%b","salt":"%b","d":%b}\n' % (e, total.encode(), salt.encode(), d)
+    return Encoded(line, total, objects)
+
+
+def _facts(event: Event, dd: str) -> bytes:
+    left_out = {*ENVELOPE, *content_fields(type(event))}
+    facts = event.model_dump_json(exclude=left_out, exclude_none=True)[1:-1]
+    n = f'"n":{event.n},' if event.n != 1 else ""
+    head = f'{{"seq":{event.seq},"w":{event.w},{n}"v":{event.v},"type":"{event.type}"'
+    parts = [head, f'"id":{json.dumps(event.id)}', f'"at":{json.dumps(event.at)}', f'"epoch":{event.epoch}']
+    if event.context is not None:
+        parts.append(f'"context":{json.dumps(event.context, ensure_ascii=False)}')
+    if event.commit is not None:
+        parts.append(f'"commit":{event.commit.model_dump_json(exclude_none=True)}')
+    elif event.unprotected is not None:
+        parts.append(f'"commit":null,"unprotected":{json.dumps(event.unprotected, ensure_ascii=False)}')
+    if facts:
+        parts.append(facts)
+    parts.append(f'"dd":"{dd}"}}')
+    return ",".join(parts).encode("utf-8")
+
+
+def _contents(event: Event, large: int) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
+    kept: list[bytes] = []
+    beside: dict[str, dict[str, Any]] = {}
+    objects = []
+    for name in content_fields(type(event)):
+        value = getattr(event, name)
+        if value is ABSENT:
+            continue
+        data = canon.dumps(value)
+        if len(data) > large:
+            found = digest(data)
+            beside[name] = {"bytes": len(data), "sha256": found}
+            objects.append((found, data))
+        else:
+            kept.append(b'"%b":%b' % (name.encode(), data))
+    if beside:
+        kept.append(b'"%b":%b' % (_OBJECTS.encode(), canon.dumps(canon.freeze(beside))))
+    return b"{%b}" % b",".join(sorted(kept)), tuple(objects)
+
+
+class Record:
+    """One verified line. `event` holds the facts in today's words; contents are loaded when asked for."""
+
+    __slots__ = ("_at", "event", "line", "sum")
+
+    def __init__(self, event: AnyEvent, line: bytes, total: str, at: int) -> None:
+        self.event = event
+        self.line = line
+        self.sum = total
+        self._at = at  # where the stored bytes of `d` begin; 0 where they were redacted
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    @property
+    def redacted(self) -> bool:
+        return self._at == 0
+
+    def objects(self) -> dict[str, tuple[str, int]]:
+        """The contents kept beside the log: field -> (sha256, bytes)."""
+        if self.redacted:
+            return {}
+        held = canon.loads(self.line[self._at : -1]).get(_OBJECTS, {})
+        return {name: (o["sha256"], o["bytes"]) for name, o in held.items()}
+
+    def load(self, fetch: Callable[[str], bytes] | None = None) -> AnyEvent:
+        """The event with its contents. Redacted ones stay `ABSENT`, and so do large ones without `fetch`.
+
+        `fetch(sha256)` gives the bytes of a large one. Raises what it raises, and `Damaged`.
+        """
+        if self.redacted:
+            return self.event
+        try:
+            d = dict(canon.loads(self.line[self._at : -1]))
+            beside = d.pop(_OBJECTS, {})
+            for name, held in beside.items():
+                d[name] = canon.loads(fetch(held["sha256"])) if fetch is not None else ABSENT
+            cls = type(self.event)
+            if cls.version != _head(self.line).v:
+                e = canon.loads(self.line[5 : self.line.index(_SEAM) + 2])
+                d = upcasters.upcast(dict(e), d)[1] or {}
+            found = {name: d.get(name) for name in content_fields(cls)}
+            return self.event.model_copy(update=found)
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
+            raise Damaged(f"the contents of event {self.seq} cannot be read: {e}") from e
+
+
+def _head(line: bytes) -> Head:
+    found = _HEAD.match(line)
+    if found is None:
+        raise BadLine("no record")
+    seq, w, n, v, name = found.groups()
+    return Head(int(seq), int(w), int(n or 1), int(v), name.decode())
+
+
+def peek(line: bytes) -> Head | None:
+    """Where a line says it belongs, if it is whole in itself: its contents fit its `dd`. The chain is not checked."""
+    try:
+        head = _head(line)
+        e, _, _ = _parts(line)
+        json.loads(e)
+        return head
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parts(line: bytes) -> tuple[bytes, str, int]:
+    """Stored bytes of `e`, the unchecked sum, where those of `d` begin (0: redacted). Raises `BadLine`."""
+    seam = line.find(_SEAM)
+    if seam < 0:
+        raise BadLine("no record")
+    e = line[5 : seam + 2]
+    after = seam + len(_SEAM) + 64
+    total = line[after - 64 : after]
+    if line[after:] == b'"}':
+        return e, total.decode("ascii", "replace"), 0
+    rest = _REST.match(line, after)
+    if rest is None or not line.endswith(b"}"):
+        raise BadLine("no record")
+    at = rest.end()
+    if sha256(rest[1] + line[at:-1]).hexdigest().encode() != e[-66:-2]:
+        raise BadLine("its contents are not what was written")
+    return e, total.decode("ascii", "replace"), at
+
+
+def decode(line: bytes, previous: str, seq: int) -> Record:
+    """The record of a line without its newline, verified to be number `seq` after the sum `previous`.
+
+    Raises `BadLine`; `NewerFormat` for a type or version not known here; `NeedsMigration` where a meaning changed.
+    """
+    head = _HEAD.match(line)
+    if head is None or int(head[1]) != seq:
+        raise BadLine("no record" if head is None else f"it says that it is event {int(head[1])}")
+    e, total, at = _parts(line)
+    if sha256(previous.encode() + e).hexdigest() != total:
+        raise BadLine("it does not follow the event before it")
+    read = _READERS.get(head.group(4, 5)) or _reader(head.group(4, 5))
+    try:
+        event = read(e, extra="ignore") if read is not _old else _old(e, line[at:-1] if at else None)
+    except (ValidationError, canon.NotJson, KeyError, TypeError) as error:
+        raise BadLine(f"it does not fit {head[5].decode()}: {error}") from error
+    return Record(event, line, total, at)
+
+
+_READERS: dict[tuple[bytes, ...], Callable[..., AnyEvent]] = {}
+
+
+def _reader(found: tuple[bytes, ...]) -> Callable[..., AnyEvent]:
+    """What reads the facts of a version and type, as a line names them; made when first met."""
+    version, name = int(found[0]), found[1].decode()
+    if upcasters.check(name, version):
+        TYPES[name].model_rebuild()
+        read: Callable[..., AnyEvent] = TYPES[name].__pydantic_validator__.validate_json
+    else:
+        read = _old
+    _READERS[found] = read
+    return read
+
+
+def _old(e: bytes, d: bytes | None) -> AnyEvent:
+    contents = dict(canon.loads(d)) if d is not None else None
+    facts, _ = upcasters.upcast(dict(canon.loads(e)), contents)
+    cls: Any = TYPES[facts["type"]]
+    event: AnyEvent = cls.model_validate(facts, extra="ignore")
+    return event
