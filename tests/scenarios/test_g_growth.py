@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
@@ -100,9 +101,7 @@ def test_s079_forgetting_one_workspace_frees_it_alone(world: World, worlds: Call
     other.save()
     kept = other.files()
     before = size(world.state)
-    other_store = next(s.parent for s in world.stores() if s.parent.name.endswith(s.parent.name))
-    assert other_store.is_dir()
-    refused = world.ckpt("forget", str(world.root), ok=3, env={"CKPT_HOME": str(world.state)})
+    refused = world.ckpt("forget", str(world.root), ok=3)
     assert "--yes" in refused.text
     assert size(world.state) >= before
     world.ckpt("forget", "--yes", str(world.root))
@@ -124,7 +123,7 @@ def test_s081_a_store_inside_the_workspace_is_never_captured(worlds: Callable[..
         sizes.append(size(world.state))
     stored = world.shadow("ls-tree", "-r", "--name-only", "timeline:files").split()
     assert stored == ["a", "inner/mine"]
-    growth = [b - a for a, b in zip(sizes, sizes[1:], strict=False)]
+    growth = [b - a for a, b in itertools.pairwise(sizes)]
     assert max(growth) < 16_000
     world.ckpt("restore", "1")
     assert world.read("a") == b"0"
