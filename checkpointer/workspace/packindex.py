@@ -1,0 +1,143 @@
+"""The index of one pack (git's idx version 2): which object stands where, read from bytes and written to bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from checkpointer.errors import Damaged
+
+_MAGIC = b"\xfftOc\0\0\0\2"
+_FANOUT = 8
+_OIDS = _FANOUT + 1024
+_FAR = 0x80000000
+_DIGEST_ALWAYS = 1 << 20
+
+
+class Placed(NamedTuple):
+    """One object of a pack: id, CRC-32 of its entry's bytes, offset of its entry."""
+
+    oid: bytes
+    crc: int
+    offset: int
+
+
+def encode_index(placed: Iterable[Placed | tuple[bytes, int, int]], pack_digest: bytes) -> bytes:
+    """The whole idx file; `pack_digest` is the pack's last 20 bytes."""
+    listed = sorted(placed)
+    counts = [0] * 256
+    for item in listed:
+        counts[item[0][0]] += 1
+    total = 0
+    for first, count in enumerate(counts):
+        total += count
+        counts[first] = total
+    near: list[int] = []
+    far: list[int] = []
+    for item in listed:
+        if item[2] < _FAR:
+            near.append(item[2])
+        else:
+            near.append(_FAR | len(far))
+            far.append(item[2])
+    body = b"".join(
+        (
+            _MAGIC,
+            struct.pack(">256I", *counts),
+            b"".join([item[0] for item in listed]),
+            _big_endian([item[1] for item in listed]),
+            _big_endian(near),
+            struct.pack(f">{len(far)}Q", *far),
+            pack_digest,
+        )
+    )
+    return body + hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+def _big_endian(values: Sequence[int]) -> bytes:
+    words = array("I", values)
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words.tobytes()
+
+
+class PackIndex:
+    """An idx file in memory. Raises `Damaged` where its form or (of large ones: only by `check`) digest is wrong."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        self.name = name
+        """File name without suffix: `pack-<40 hex>`."""
+        self._data = data
+        if len(data) < _OIDS + 40 or data[:8] != _MAGIC:
+            raise Damaged(f"{name}.idx is not a pack index")
+        self._fanout = struct.unpack_from(">256I", data, _FANOUT)
+        self.count = self._fanout[255]
+        self._crcs = _OIDS + 20 * self.count
+        self._near = self._crcs + 4 * self.count
+        self._far = self._near + 4 * self.count
+        if len(data) < self._far + 40 or any(a > b for a, b in zip(self._fanout, self._fanout[1:], strict=False)):
+            raise Damaged(f"{name}.idx is damaged")
+        if len(data) <= _DIGEST_ALWAYS:
+            self.check()
+
+    @property
+    def pack_digest(self) -> bytes:
+        return self._data[-40:-20]
+
+    def check(self) -> None:
+        """Raises `Damaged` where the idx file's own digest is wrong."""
+        if hashlib.sha1(self._data[:-20], usedforsecurity=False).digest() != self._data[-20:]:
+            raise Damaged(f"{self.name}.idx is damaged: its digest is wrong")
+
+    def _offset(self, n: int) -> int:
+        (offset,) = struct.unpack_from(">I", self._data, self._near + 4 * n)
+        if offset & _FAR:
+            at = self._far + 8 * (offset & ~_FAR)
+            if at + 8 > len(self._data) - 40:
+                raise Damaged(f"{self.name}.idx is damaged")
+            (offset,) = struct.unpack_from(">Q", self._data, at)
+        return int(offset)
+
+    def oid(self, n: int) -> bytes:
+        at = _OIDS + 20 * n
+        return self._data[at : at + 20]
+
+    def find(self, oid: bytes) -> int | None:
+        """Offset of an object's entry in the pack."""
+        first = oid[0]
+        low = self._fanout[first - 1] if first else 0
+        high = self._fanout[first]
+        data = self._data
+        while low < high:
+            middle = (low + high) >> 1
+            at = _OIDS + 20 * middle
+            found = data[at : at + 20]
+            if found == oid:
+                return self._offset(middle)
+            if found < oid:
+                low = middle + 1
+            else:
+                high = middle
+        return None
+
+    def crc(self, n: int) -> int:
+        return int(struct.unpack_from(">I", self._data, self._crcs + 4 * n)[0])
+
+    def __iter__(self) -> Iterator[Placed]:
+        """Every object, ordered by id."""
+        return (Placed(self.oid(n), self.crc(n), self._offset(n)) for n in range(self.count))
+
+    def by_offset(self) -> list[Placed]:
+        """Every object in the order of the pack."""
+        return sorted(self, key=lambda placed: placed.offset)
+
+    def starting_with(self, prefix: bytes) -> list[bytes]:
+        """Ids that begin with these bytes."""
+        low = bisect_left(range(self.count), prefix, key=lambda n: self.oid(n)[: len(prefix)])
+        high = bisect_right(range(self.count), prefix, key=lambda n: self.oid(n)[: len(prefix)])
+        return [self.oid(n) for n in range(low, high)]

@@ -1,0 +1,249 @@
+"""One new pack: what a checkpoint adds, undeltified, durable when it has its name."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from checkpointer import disk
+from checkpointer.errors import Failed
+from checkpointer.workspace import deflate
+from checkpointer.workspace.objects import ObjectType, Reopen, file_chunks, new_hash, oid_of, read_small
+from checkpointer.workspace.packindex import encode_index
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.packs import PackedObjects
+
+TYPE_NUMBERS: dict[ObjectType, int] = {"commit": 1, "tree": 2, "blob": 3}
+HEADER = 12
+_HELD = 4 << 20
+SUFFIX = ".ckpt-tmp"
+"""Of files being written. Not git's `tmp_` prefix: a user's `git gc --prune=now` removes those even while in use."""
+
+
+def entry_header(type: ObjectType, size: int) -> bytes:
+    """The bytes before an entry's zlib stream."""
+    byte = (TYPE_NUMBERS[type] << 4) | (size & 15)
+    size >>= 4
+    out = bytearray()
+    while size:
+        out.append(byte | 0x80)
+        byte = size & 0x7F
+        size >>= 7
+    out.append(byte)
+    return bytes(out)
+
+
+class PackWriter:
+    """A sink that writes one pack in the store. What it is given is durable, and seen by readers, after `finish`.
+
+    Small packs stay in memory until then; larger ones go to a temporary file beside the other packs. Every pack has a
+    `.keep` file, made before it has its name, so that a user's own `git gc` leaves it alone; it holds the `token`.
+    `with` aborts what was not finished. Raises `NoSpace`, `ReadOnlyStore`, `Failed`.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], objects: PackedObjects, token: str | None = None) -> None:
+        self.directory = os.path.join(directory, "pack")
+        self.objects = objects
+        self.token = token if token is not None else secrets.token_hex(8)
+        self.relied: set[bytes] = set()
+        """Ids that were asked for and stored already: this pack is worth nothing without them."""
+        self.packs: list[str] = []
+        """Names of finished packs."""
+        self._reset()
+
+    def _reset(self) -> None:
+        self._placed: list[tuple[bytes, int, int]] = []
+        self._added: set[bytes] = set()
+        self._held: list[bytes] = [b"PACK\0\0\0\2\0\0\0\0"]
+        self._held_bytes = HEADER
+        self._written = 0
+        self._longest = 0
+        self._fd: int | None = None
+        self._temporary = ""
+
+    def fork(self) -> PackWriter:
+        """A fresh writer into the same store, for a forked worker: call it in the child, and finish it there."""
+        return PackWriter(os.path.dirname(self.directory), self.objects, self.token)
+
+    def __enter__(self) -> PackWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
+
+    def __contains__(self, oid: bytes) -> bool:
+        return oid in self._added or oid in self.objects
+
+    @property
+    def length(self) -> int:
+        """Size of the pack so far."""
+        return self._written + self._held_bytes
+
+    def _known(self, oid: bytes) -> bool:
+        if oid in self._added:
+            return True
+        if oid in self.objects:
+            self.relied.add(oid)
+            return True
+        return False
+
+    def add(self, type: ObjectType, data: bytes) -> bytes:
+        oid = oid_of(type, data)
+        if not self._known(oid):
+            self.add_raw(oid, entry_header(type, len(data)) + deflate.compress(data))
+        return oid
+
+    def add_raw(self, oid: bytes, entry: bytes, crc: int | None = None) -> None:
+        """Add a whole pack entry (header and zlib stream, no delta) of an object that is not stored yet."""
+        self._placed.append((oid, zlib.crc32(entry) if crc is None else crc, self.length))
+        self._added.add(oid)
+        self._put(entry)
+
+    def _put(self, data: bytes) -> None:
+        self._held.append(data)
+        self._held_bytes += len(data)
+        if self._held_bytes > _HELD:
+            self._spill()
+
+    def _spill(self) -> None:
+        with disk.plain_errors("the store"):
+            if self._fd is None:
+                self._temporary = os.path.join(self.directory, f"{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}")
+                self._fd = disk.create(self._temporary)
+            os.lseek(self._fd, self._written, os.SEEK_SET)
+            disk.write_all(self._fd, b"".join(self._held))
+        self._written += self._held_bytes
+        self._longest = max(self._longest, self._written)
+        self._held.clear()
+        self._held_bytes = 0
+
+    def add_stream(self, fd: int, size: int, reopen: Reopen | None = None) -> tuple[bytes, int]:
+        data = read_small(fd, size)
+        if data is not None:
+            return self.add("blob", data), len(data)
+        size = max(size, os.fstat(fd).st_size)
+        oid = self._stream(fd, size)
+        if oid is not None:
+            return oid, size
+        # It became shorter while it was read. A header stands before the content and names its size: take a copy.
+        with self._copy(fd, size) as (copy, length):
+            oid = self._stream(copy, length)
+        if oid is None:
+            raise Failed("a copy in the store became shorter while it was read")
+        return oid, length
+
+    def _stream(self, fd: int, size: int) -> bytes | None:
+        self._spill()
+        start = self._written
+        worth = deflate.shrinks(os.pread(fd, 16384, 0), os.pread(fd, 16384, size // 2)) if size else True
+        packer = deflate.compressor(worth)
+        h = new_hash("blob", size)
+        head = entry_header("blob", size)
+        crc = zlib.crc32(head)
+        self._put(head)
+        read = 0
+        for chunk in file_chunks(fd, size):
+            h.update(chunk)
+            read += len(chunk)
+            piece = packer.compress(chunk)
+            crc = zlib.crc32(piece, crc)
+            self._put(piece)
+        piece = packer.flush()
+        crc = zlib.crc32(piece, crc)
+        self._put(piece)
+        oid = h.digest()
+        if read != size or self._known(oid):
+            self._held.clear()
+            self._held_bytes = 0
+            self._written = start  # what is behind is overwritten, or cut off at the end
+            return oid if read == size else None
+        self._placed.append((oid, crc, start))
+        self._added.add(oid)
+        return oid
+
+    @contextlib.contextmanager
+    def _copy(self, fd: int, size: int) -> Iterator[tuple[int, int]]:
+        name = os.path.join(self.directory, f"{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}")
+        with disk.plain_errors("the store"):
+            copy = disk.create(name)
+            try:
+                length = 0
+                for chunk in file_chunks(fd, size):
+                    disk.write_all(copy, chunk)
+                    length += len(chunk)
+                yield copy, length
+            finally:
+                os.close(copy)
+                disk.remove(name)
+
+    def finish(self) -> str | None:
+        """Make the pack durable and give it its name, which is returned; None, and nothing written, when empty."""
+        if not self._placed:
+            self.abort()
+            return None
+        try:
+            with disk.plain_errors("the store"):
+                name = self._finish()
+        except BaseException:
+            self.abort()
+            raise
+        self.packs.append(name)
+        return name
+
+    def _finish(self) -> str:
+        placed = self._placed
+        header = b"PACK\0\0\0\2" + len(placed).to_bytes(4, "big")
+        if self._fd is None:
+            self._held[0] = header
+            body = b"".join(self._held)
+            digest = hashlib.sha1(body, usedforsecurity=False).digest()
+            self._held = [body, digest]
+            self._held_bytes = len(body) + len(digest)
+            self._spill()
+        else:
+            self._spill()
+            os.pwrite(self._fd, header, 0)
+            h = hashlib.sha1(usedforsecurity=False)
+            for chunk in file_chunks(self._fd, self._written):
+                h.update(chunk)
+            digest = h.digest()
+            self._put(digest)
+            self._spill()
+        assert self._fd is not None
+        if self._longest > self._written:
+            disk.truncate(self._fd, self._written, self._temporary)
+        name = f"pack-{digest.hex()}"
+        target = os.path.join(self.directory, name)
+        disk.replace(f"{target}.keep", f"ckpt {self.token}\n".encode(), durable=False)
+        disk.sync(self._fd, self._temporary)
+        os.close(self._fd)
+        self._fd = None
+        disk.rename(self._temporary, f"{target}.pack")
+        index = encode_index(placed, digest)
+        self._temporary = f"{target}-{secrets.token_hex(6)}{SUFFIX}"
+        fd = disk.create(self._temporary)
+        try:
+            disk.write_all(fd, index)
+            disk.sync(fd, self._temporary)
+        finally:
+            os.close(fd)
+        disk.rename(self._temporary, f"{target}.idx")
+        disk.sync_directory(self.directory)
+        self._reset()
+        self.objects.learn(name, index)
+        return name
+
+    def abort(self) -> None:
+        """Forget what was added since the last `finish`. Without effect when nothing was."""
+        if self._fd is not None:
+            os.close(self._fd)
+        if self._temporary:
+            with contextlib.suppress(OSError):
+                disk.remove(self._temporary, missing_ok=True)
+        self._reset()
