@@ -1,0 +1,144 @@
+"""Real SIGKILLs at random moments of a save and of a restore, with a user's edit before the next command.
+
+A few rounds here, 50 with CKPT_SLOW=1. The moments come from a fixed seed, spread over the time that the same command
+took when it was left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import pytest
+from harness.machine import SLOW, group, wait_until
+from harness.manifest import Manifest, same, untouched
+from harness.world import World
+
+ROUNDS = 50 if SLOW else 7
+FILES = 5_000
+
+
+def tree(world: World, text: str) -> None:
+    for i in range(FILES):
+        if i % 100 == 0:
+            os.makedirs(world.at(f"d{i // 100}"), exist_ok=True)
+        with open(world.at(f"d{i // 100}/f{i}"), "w") as f:
+            f.write(f"{text} {i}\n")
+
+
+def killed(world: World, pause: float, *args: str) -> int:
+    """Run until killed after `pause` seconds; its exit status. Its workers must be gone soon after it."""
+    with world.popen(*args) as process:
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_until(lambda: not group(process.pid), 10, "the workers of a killed process to end")
+    return process.returncode
+
+
+def duration(world: World, *args: str) -> float:
+    start = time.monotonic()
+    world.ckpt(*args)
+    return time.monotonic() - start
+
+
+def test_a_save_killed_at_random_moments(world: World) -> None:
+    world.watch_git = False
+    choose = random.Random(9)
+    tree(world, "first")
+    whole = 1.5
+    numbers: list[int] = []
+    for i in range(ROUNDS):
+        killed(world, choose.uniform(0.05, whole), "save")
+        if world.stores():
+            world.sound()
+        before = world.files()
+        world.write(f"d{i}/f{i * 100}", f"edited {i}\n")
+        status = world.ckpt("status", ok=0)
+        assert status.text
+        edited = world.files()
+        assert before.differing(edited) <= {f"d{i}/f{i * 100}".encode()}
+        start = time.monotonic()
+        numbers.append(world.save())
+        whole = min(whole, max(0.3, time.monotonic() - start))
+        untouched(edited, world.files(), set())
+        assert world.ckpt("cat", str(numbers[-1]), f"d{i}/f{i * 100}").stdout == f"edited {i}\n".encode()
+        tree(world, f"round {i}")
+    assert numbers == sorted(set(numbers)), "a number was used twice"
+
+
+def settled(world: World, before: Manifest, after: Manifest, mine: dict[bytes, bytes]) -> bool:
+    """Is everything but my own edits as before, or everything as after? True: as after."""
+    now = world.files()
+    for path, content in mine.items():
+        assert path in now, f"the user's edit of {path!r} is gone"
+        assert now[path].content == content, path
+    others = now.differing(after) - mine.keys()
+    if not others:
+        return True
+    same(before.without(*mine), now.without(*mine))
+    return False
+
+
+@pytest.mark.parametrize("verb", ["restore", "undo"])
+def test_a_restore_killed_with_an_edit_before_the_next_command(world: World, verb: str) -> None:
+    world.watch_git = False
+    choose = random.Random(123)
+    tree(world, "old")
+    os.symlink("d1", world.at("link"))
+    world.save()
+    old = world.files()
+    args = ("restore", "1") if verb == "restore" else ("undo",)
+    whole = None
+    rounds = 0
+    outcomes = []
+    while rounds < ROUNDS:
+        _mutate(world, rounds, verb)
+        new = world.files()
+        if whole is None:
+            whole = duration(world, *args)
+            same(old, world.files())
+            continue
+        # The first part is the interpreter's start; most kills shall fall into the writing.
+        status = killed(world, choose.uniform(0.25 * whole, 1.02 * whole), *args)
+        rounds += 1
+        mine = {}
+        for path in (b"d3/f333", b"d49/f4999", b"mine.txt"):
+            world.write(path, b"the user, round %d\n" % rounds)
+            mine[path] = world.read(path)
+        looked = world.files()
+        world.ckpt("status", ok=(0, 3))
+        world.ckpt("log", ok=(0, 3))
+        same(looked, world.files())
+        saved = world.ckpt("save", "--json", ok=(0, 3))
+        done = settled(world, new, old, mine)
+        outcomes.append((status, done))
+        number = saved.json.get("checkpoint") if saved.status == 0 else world.save()
+        for path, content in mine.items():
+            assert world.ckpt("cat", str(number), "--", path).stdout == content
+        world.sound()
+        world.rm("mine.txt")
+        world.ckpt("restore", "1")
+        same(old, world.files())
+    assert any(status == -signal.SIGKILL for status, _ in outcomes), "no kill came in time"
+
+
+def _mutate(world: World, i: int, verb: str) -> None:
+    """New contents in every file, some files and folders gone, some made: by the user, or by an agent's turn."""
+    script = (
+        "import os, shutil\n"
+        f"for n in range({FILES}):\n"
+        "    p = f'd{n // 100}/f{n}'\n"
+        "    if n % 97 == 0: os.unlink(p)\n"
+        f"    else: open(p, 'w').write(f'new {i} {{n}}\\n')\n"
+        "shutil.rmtree('d7'); os.unlink('link'); os.mkdir('link'); os.chmod('d8', 0o700)\n"
+        "os.mkdir('made'); open('made/x', 'w').write('made')\n"
+    )
+    (world.base / "edit.py").write_text(script)
+    if verb == "undo":
+        world.ckpt("run", "-q", "--", "python3", "../edit.py")
+    else:
+        world.sh("python3 ../edit.py")
+        world.save()
