@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import os
+import shlex
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from checkpointer.errors import Busy, Damaged, NeedsPerson, NothingToDo, NothingToRedo, TooOld, Usage
+from checkpointer.errors import NeedsPerson, NothingToDo, NothingToRedo, TooOld, Usage
+from checkpointer.workspace import obstacle
+from checkpointer.workspace.checkpoint import Segment
 from checkpointer.workspace.entry import Entry, below, parents
+from checkpointer.workspace.obstacle import Mode
 from checkpointer.workspace.timeline import OpenTurn, Timeline, Undone
 from checkpointer.workspace.units import Change, Step, Unit
-
-Mode = Literal["plain", "skip", "force"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,12 @@ class Selector:
         if self.last is None:
             return f"t{self.first}.."
         return f"t{self.first}" if self.last == self.first else f"t{self.first}..t{self.last}"
+
+    def command(self, verb: str, flag: str = "") -> str:
+        """What to type to ask for this."""
+        words = ["ckpt", verb, str(self), "--step" if self.newest_step else "", flag]
+        paths = " ".join(["--", *(shlex.quote(os.fsdecode(path)) for path in self.paths)]) if self.paths else ""
+        return " ".join(filter(None, [*words, paths]))
 
     def within(self, path: bytes) -> bool:
         return not self.paths or any(below(path, top) for top in self.paths)
@@ -66,8 +75,12 @@ class Selection:
     named: bool
     left: tuple[Change, ...] = ()
     target: int | None = None
-    notes: tuple[str, ...] = field(default=())
-    argument: str = ""
+    notes: tuple[str, ...] = ()
+    selector: Selector = field(default_factory=Selector)
+
+    def command(self, flag: str = "") -> str:
+        """What to type for the same selection, with a flag more."""
+        return self.selector.command(self.verb, flag)
 
 
 def select_undo(
@@ -94,18 +107,17 @@ def select_undo(
     steps = _steps_of(units, changes)
     if selector.step is not None or selector.newest_step:
         label = steps[-1].handle
-    argument = " ".join(filter(None, [str(selector), "--step" if selector.newest_step else ""]))
-    notes = _check(timeline, steps, changes, mode, open_turns, head, lost, ("undo " + argument).strip())
+    notes = obstacle.check(timeline, steps, changes, mode, open_turns, head, lost, selector.command("undo", "--force"))
     return Selection(
         verb="undo",
         label=label,
         timeline=timeline,
         taken=tuple(changes),
         moves=_backward(changes),
-        since=max(change.segment.after for change in changes),
+        since=min(change.segment.after for change in changes),
         named=selector.first is not None,
         notes=notes,
-        argument=argument,
+        selector=selector,
     )
 
 
@@ -122,15 +134,15 @@ def select_redo(
         among = [undone]
     else:
         units, _ = _units_named(timeline, selector)
-        wanted = {
-            c.key for c in _matching(timeline, units, selector) if timeline.state_of(c) == "back"
-        }
+        wanted = {c.key for c in _matching(timeline, units, selector) if timeline.state_of(c) == "back"}
         if not wanted:
             raise NothingToRedo(f"{selector} is not undone: nothing to redo")
         label = str(selector)
         among = [u for u in reversed(timeline.undone) if any(c.key in wanted for c in timeline.taken_by(u))]
-    notes = _check_head([(f"the undo of {u.operation.unit}", u.head) for u in among], head, mode, f"redo {selector}")
-    _check_lost(min(u.before for u in among), lost, mode, f"redo {selector}")
+    obstacle.check_head(
+        [(f"the undo of {u.operation.unit}", u.head) for u in among], head, mode, selector.command("redo", "--force")
+    )
+    obstacle.check_lost(min(u.before for u in among), lost, mode, selector.command("redo", "--force"))
     taken, left, moves, whole = _forward(timeline, among, wanted, selector)
     if wanted is None and not taken and among[0].operation.taken:
         raise NothingToRedo("nothing to redo there: the last undo touched none of these paths")
@@ -144,8 +156,7 @@ def select_redo(
         named=selector.first is not None,
         left=tuple(left),
         target=whole[0].number if len(whole) == len(among) == 1 else None,
-        notes=notes,
-        argument=str(selector),
+        selector=selector,
     )
 
 
@@ -233,7 +244,9 @@ def _named(timeline: Timeline, selector: Selector) -> tuple[list[Unit], list[Cha
     if not changes:
         if every:
             raise NothingToDo(
-                f"{selector} is undone already: nothing to undo", kept="nothing was written", next=[f"ckpt redo {selector}"]
+                f"{selector} is undone already: nothing to undo",
+                kept="nothing was written",
+                next=[f"ckpt redo {selector}"],
             )
         where = " in these paths" if selector.paths else " that is covered"
         raise NothingToDo(f"{selector} changed nothing{where}: nothing to undo", next=["ckpt log"])
@@ -249,7 +262,9 @@ def _matching(timeline: Timeline, units: Iterable[Unit], selector: Selector) -> 
     if selector.step is not None:
         found = {key: s for key, s in steps.items() if any(h == (selector.first, selector.step) for h in s.handles)}
         if not found:
-            raise NothingToDo(f"{selector} changed nothing that is covered: nothing to undo", next=[f"ckpt show t{selector.first}"])
+            raise NothingToDo(
+                f"{selector} changed nothing that is covered: nothing to undo", next=[f"ckpt show t{selector.first}"]
+            )
         steps = found
     changes = [change for segments in steps for segment in segments for change in timeline.changes(segment)]
     chosen = [change for change in changes if selector.within(change.path)]
@@ -309,7 +324,7 @@ def _backward(changes: Sequence[Change]) -> dict[bytes, tuple[Move, ...]]:
 
 
 def _forward(
-    timeline: Timeline, among: Sequence[Undone], wanted: set[object] | None, selector: Selector
+    timeline: Timeline, among: Sequence[Undone], wanted: set[tuple[Segment, bytes]] | None, selector: Selector
 ) -> tuple[list[Change], list[Change], dict[bytes, tuple[Move, ...]], list[Undone]]:
     """The changes that a redo puts back (newest undo first), those it leaves no longer, the moves, and the undos
     that are put back whole. A path whose changes are all put back returns by the undo's own effect, exactly;
@@ -341,78 +356,3 @@ def _forward(
             else:
                 moves.setdefault(path, []).extend(Move(c.before, c.after) for c in mine)
     return taken, left, {path: tuple(chain) for path, chain in moves.items()}, whole
-
-
-# What stands in the way.
-
-
-def _check(
-    timeline: Timeline,
-    steps: Sequence[Step],
-    changes: Sequence[Change],
-    mode: Mode,
-    open_turns: Collection[OpenTurn],
-    head: str | None,
-    lost: Collection[int],
-    command: str,
-) -> tuple[str, ...]:
-    notes: list[str] = []
-    handles = {str(handle) for step in steps for handle in step.handles}
-    for turn in open_turns:
-        mine = sorted(handles & set(turn.steps))
-        if not mine:
-            continue
-        what = ", ".join(mine)
-        if turn.executing:
-            raise Busy(f"{what} is being executed now by {turn.run}", kept="nothing was written", next=[f"ckpt {command}   (when it has ended)"])
-        if not turn.alive:
-            _need(
-                mode,
-                f"{turn.run} ended in the middle of {what}: what changed after it may be yours",
-                [f"ckpt diff {turn.since} now", f"ckpt {command} --force"],
-            )
-        notes.append(f"{what} has not ended: everything up to the files as they are now counts as its work")
-    _check_lost(min(change.segment.before for change in changes), lost, mode, command)
-    for step in steps:
-        if step.crowded:
-            runs = " and ".join(sorted(step.crowded))
-            _need(
-                mode,
-                f"{runs} worked at the same time in {step.handle}: nobody can tell which of them wrote what",
-                [f"ckpt diff {step.segments[0].before} {step.last}", f"ckpt {command} --force"],
-            )
-    if not all(step.exact for step in steps):
-        loose = ", ".join(step.handle for step in steps if not step.exact)
-        notes.append(f"{loose} is known only by its ends: what anybody else wrote meanwhile counts as its work")
-    heads = [(c.handle, timeline.head_after(c)) for c in steps]
-    return (*notes, *_check_head(heads, head, mode, command))
-
-
-def _need(mode: Mode, message: str, ways: Sequence[str]) -> None:
-    if mode != "force":
-        raise NeedsPerson(message, kept="nothing was written", next=ways)
-
-
-def _check_head(whose: Iterable[tuple[str, str | None]], head: str | None, mode: Mode, command: str) -> tuple[str, ...]:
-    for what, then in whose:
-        if head is not None and then is not None and head != then:
-            _need(
-                mode,
-                f"{what} was on the branch {then}, and the project is on {head} now",
-                [f"git switch {then}", f"ckpt {command.strip()} --force"],
-            )
-    return ()
-
-
-def _check_lost(oldest: int, lost: Collection[int], mode: Mode, command: str) -> None:
-    gaps = sorted(number for number in lost if number > oldest)
-    if gaps and mode != "force":
-        numbers = ", ".join(str(number) for number in gaps)
-        raise Damaged(
-            f"checkpoint {numbers} could not be read, so what happened around it is not known",
-            kept="nothing was written",
-            next=[f"ckpt restore {gaps[0] - 1}", f"ckpt {command.strip()} --force"],
-        )
-
-
-Merge = Callable[[Entry | None, Entry | None, Entry | None], object]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from checkpointer.workspace.checkpoint import Checkpoint, Operation, Paths, Segment
@@ -72,7 +73,7 @@ class Marks:
 
     def holds_all(self, segment: Segment) -> bool:
         """True only if every change of the segment is in, whatever there are."""
-        log = self._log.get(segment, ())
+        log = self._log.get(segment, [])
         return bool(log) and log[0] == (True, None) and all(inside for inside, _ in log)
 
     def segments(self) -> Iterable[Segment]:
@@ -101,7 +102,7 @@ class Timeline:
 
     def _play(self) -> None:
         undone: dict[int, Undone] = {}
-        for before, end in zip(self.checkpoints, self.checkpoints[1:], strict=False):
+        for before, end in pairwise(self.checkpoints):
             operation = end.meta.operation
             if operation is None or end.kind not in ("undo", "redo"):
                 continue
@@ -143,7 +144,9 @@ class Timeline:
                 states |= {self.state_of(change) for change in self.changes(segment)}
             if "open" in states:
                 return "open"
-        return next((state for state in ("left", "back") if state in states), None)  # type: ignore[return-value]
+        if "left" in states:
+            return "left"
+        return "back" if states else None
 
     def taken_whole(self, segment: Segment) -> bool:
         """Is all of it known to be taken back, without a look at what it changed?"""
@@ -165,6 +168,10 @@ class Timeline:
     def in_scope(self, runs: frozenset[str] | None) -> tuple[Unit, ...]:
         """The units of these runs; every unit where no run is named."""
         return tuple(unit for unit in self.units if runs is None or unit.runs & runs)
+
+    def head_after(self, step: Step) -> str | None:
+        """The project's branch when the step's last change was captured."""
+        return next((c.meta.head for c in self.checkpoints if c.number == step.last), None)
 
     def redo_list(self, runs: frozenset[str] | None = None) -> tuple[Undone, ...]:
         """The undos that a bare redo would take back, the newest last.
@@ -203,6 +210,13 @@ class Timeline:
             found = self.diff(before.number, end.number).get(path)
             if found is not None:
                 yield Touch(end, *found)
+
+    def change_at(self, end: Checkpoint, path: bytes) -> Change | None:
+        """The change of this path whose segment holds the interval ending at this checkpoint, if it is a unit's."""
+        for segment in self._owner:
+            if segment.before < end.number <= segment.after:
+                return next((change for change in self.changes(segment) if change.path == path), None)
+        return None
 
     def owner(self, end: Checkpoint) -> str:
         """Whose the interval is that ends at this checkpoint, in words for people."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from checkpointer.errors import Damaged
@@ -44,7 +45,7 @@ def join_handles(handles: Iterable[Handle]) -> str:
     """`t3.2`, `t3.2+3` for steps of one turn that overlapped, `t3.2+t4.1` for steps of several turns."""
     ordered = sorted(handles, key=lambda h: (h.turn, h.step or 0))
     words = [str(ordered[0])]
-    for before, handle in zip(ordered, ordered[1:], strict=False):
+    for before, handle in pairwise(ordered):
         words.append(str(handle.step) if handle.turn == before.turn and handle.step else str(handle))
     return "+".join(words)
 
@@ -133,7 +134,7 @@ def _owners(checkpoint: Checkpoint) -> set[Handle]:
 
 def _stretches(checkpoints: Sequence[Checkpoint]) -> list[_Stretch]:
     out: list[_Stretch] = []
-    for start, end in zip(checkpoints, checkpoints[1:], strict=False):
+    for start, end in pairwise(checkpoints):
         handles = _owners(end)
         crowd = set(end.meta.runs) if len(end.meta.runs) > 1 and handles else set()
         if out and handles & out[-1].handles:

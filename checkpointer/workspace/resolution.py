@@ -1,0 +1,377 @@
+"""What the files become: a selection's moves merged into the present files, and what of it is in the way.
+
+Pure: the present files, the merge of one path and the selection are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from checkpointer.errors import Conflict, NothingToDo
+from checkpointer.workspace.checkpoint import Operation, Paths, Segment
+from checkpointer.workspace.entry import Entry, below, parents, show, to_json
+from checkpointer.workspace.merge import Merged
+from checkpointer.workspace.obstacle import Mode
+from checkpointer.workspace.selection import Move, Selection
+from checkpointer.workspace.timeline import Timeline
+from checkpointer.workspace.units import OUTSIDE, Change
+
+Merge = Callable[[Entry | None, Entry | None, Entry | None], Merged]
+Result = dict[bytes, Entry | None]
+
+NEVER_HELD = frozenset(("socket", "device", "uncovered"))
+"""Kinds that no checkpoint holds: nothing of this kind can be put back or taken away."""
+
+_DIRECTORY = Entry("dir", b"", 0o755)
+_NO_LINES: tuple[tuple[int, int], ...] = ()
+
+
+class InTheWay(NamedTuple):
+    """One path's conflict. `lines` are ranges of the present file, 1-based and inclusive, empty where lines mean
+    nothing; `why` is for people; `by` says whose later change it is, `at` when (RFC 3339), None if not known."""
+
+    path: bytes
+    why: str
+    lines: tuple[tuple[int, int], ...] = _NO_LINES
+    by: str = OUTSIDE
+    at: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        lines = [list(pair) for pair in self.lines]
+        return {"path": to_json(self.path), "lines": lines, "by": self.by, "at": self.at, "why": self.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What is to be written: `result` names every path that becomes something else (None: it goes).
+
+    `written`, `removed` and `merged` (a part of written) are those paths by kind of work, `skipped` the paths left as
+    they are, `impossible` those that even force has to leave. `operation` is what the new checkpoint records.
+    With `conflicts` in plain mode nothing may be written: raise `refusal()`.
+    """
+
+    selection: Selection
+    mode: Mode
+    result: Mapping[bytes, Entry | None]
+    merged: tuple[bytes, ...]
+    skipped: tuple[bytes, ...]
+    impossible: tuple[bytes, ...]
+    conflicts: tuple[InTheWay, ...]
+    operation: Operation
+    notes: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[bytes, ...]:
+        return tuple(path for path in sorted(self.result) if self.result[path] is not None)
+
+    @property
+    def removed(self) -> tuple[bytes, ...]:
+        return tuple(path for path in sorted(self.result) if self.result[path] is None)
+
+    def refusal(self) -> Conflict:
+        """The error that a plain undo or redo ends in."""
+        return _refusal(self)
+
+
+def resolve(
+    selection: Selection,
+    present: Callable[[bytes], Entry | None],
+    merge: Merge,
+    *,
+    mode: Mode = "plain",
+    inside: Callable[[bytes], Iterable[bytes]] = lambda directory: (),
+) -> Resolution:
+    """Merge the selection into the present files.
+
+    `present` answers for every path, with an entry of kind `socket`, `device` or `uncovered` for what stands there
+    and is not covered. `inside` lists the paths below a directory of the present (lazily, in any order).
+    Raises `NothingToDo` if everything selected is there only because a later change put it there (rule 7), naming that
+    one. Does not raise on a conflict: see `Resolution.refusal`.
+    """
+    return _Work(selection, present, merge, mode, inside).resolution()
+
+
+class _Work:
+    """One resolution in the making."""
+
+    def __init__(
+        self,
+        selection: Selection,
+        present: Callable[[bytes], Entry | None],
+        merge: Merge,
+        mode: Mode,
+        inside: Callable[[bytes], Iterable[bytes]],
+    ) -> None:
+        self.selection = selection
+        self.timeline = selection.timeline
+        self.present = present
+        self.merge = merge
+        self.mode = mode
+        self.inside = inside
+        self.result: Result = {}
+        self.merged: set[bytes] = set()
+        self.skipped: set[bytes] = set()
+        self.impossible: set[bytes] = set()
+        self.conflicts: dict[bytes, InTheWay] = {}
+
+    def final(self, path: bytes) -> Entry | None:
+        return self.result[path] if path in self.result else self.present(path)
+
+    def resolution(self) -> Resolution:
+        for path, moves in sorted(self.selection.moves.items()):
+            self._move(path, moves)
+        while self._settle_structure():
+            pass
+        taken, left = self._taken()
+        if self.selection.verb == "undo":
+            self._prune(taken)
+        self.result = {path: entry for path, entry in self.result.items() if entry != self.present(path)}
+        label, target = self.selection.label, self.selection.target
+        return Resolution(
+            selection=self.selection,
+            mode=self.mode,
+            result=self.result,
+            merged=tuple(sorted(self.merged & self.result.keys())),
+            skipped=tuple(sorted(self.skipped)),
+            impossible=tuple(sorted(self.impossible)),
+            conflicts=tuple(self.conflicts[path] for path in sorted(self.conflicts)),
+            operation=Operation(label, target, compact(self.timeline, taken), compact(self.timeline, left)),
+            notes=self.selection.notes,
+        )
+
+    # One path.
+
+    def _move(self, path: bytes, moves: Sequence[Move]) -> None:
+        entry = self.present(path)
+        goal = moves[-1].theirs
+        by_line = False
+        for base, theirs in moves:
+            if theirs == base or entry == theirs:
+                continue
+            if _never_held(entry) or _never_held(theirs):
+                kind = entry.kind if entry is not None and _never_held(entry) else theirs.kind if theirs else ""
+                self._in_the_way(path, _WHY_NEVER[kind], impossible=True)
+                return
+            merged = self.merge(base, entry, theirs)
+            if merged.why:
+                self._in_the_way(path, merged.why, merged.lines, goal)
+                return
+            entry, by_line = merged.entry, by_line or merged.by_line
+        self.result[path] = entry
+        if by_line:
+            self.merged.add(path)
+
+    def _in_the_way(
+        self,
+        path: bytes,
+        why: str,
+        lines: tuple[tuple[int, int], ...] = _NO_LINES,
+        goal: Entry | None = None,
+        *,
+        impossible: bool = False,
+        because: bytes | None = None,
+    ) -> None:
+        """What a conflict at this path comes to: `goal` by force, else it stays as it is."""
+        if self.mode == "force" and not impossible:
+            if _never_held(goal):
+                self._in_the_way(path, _WHY_NEVER[goal.kind if goal else ""], impossible=True)
+                return
+            self.result[path] = goal
+            return
+        self.result.pop(path, None)
+        if impossible:
+            self.impossible.add(path)
+        if self.mode == "plain":
+            by, at = self._blame(path if because is None else because)
+            self.conflicts.setdefault(path, InTheWay(path, why, lines, by, at))
+        else:
+            self.skipped.add(path)
+
+    def _blame(self, path: bytes) -> tuple[str, str | None]:
+        """Whose the newest later change of this path is, and when it was seen."""
+        own = {change.segment for change in self.selection.taken} if self.selection.verb == "undo" else set()
+        newest = self.timeline.checkpoints[-1]
+        for end, _, _ in self.timeline.history(path):
+            if end.number <= self.selection.since:
+                break
+            if any(segment.before < end.number <= segment.after for segment in own):
+                continue
+            fresh = end is newest and end.kind == "before-restore"
+            return self.timeline.owner(end), None if fresh else end.meta.at.isoformat()
+        return OUTSIDE, None
+
+    # What stands above and below.
+
+    def _settle_structure(self) -> bool:
+        """Make the result one that can stand on a disk; true if anything had to change."""
+        for path in sorted(self.result):
+            wanted = self.result[path]
+            if wanted is None:
+                if self._stays(path):
+                    del self.result[path]
+                    return True
+            elif self._parents_change(path) or (wanted.kind != "dir" and self._holds_more(path)):
+                return True
+        return False
+
+    def _stays(self, path: bytes) -> bool:
+        """A directory that is to go although something remains in it stays: no conflict."""
+        entry = self.present(path)
+        return entry is not None and entry.kind == "dir" and any(True for _ in self._remaining(path))
+
+    def _remaining(self, directory: bytes) -> Iterable[bytes]:
+        for path in self.result:
+            if path != directory and below(path, directory) and self.result[path] is not None:
+                yield path
+        for path in self.inside(directory):
+            if path != directory and self.final(path) is not None:
+                yield path
+
+    def _parents_change(self, path: bytes) -> bool:
+        for top in parents(path):
+            entry = self.final(top)
+            if entry is None:
+                was = self.present(top)
+                if was is not None and was.kind == "dir":
+                    del self.result[top]
+                else:
+                    self.result[top] = self._directory(top)
+                return True
+            if entry.kind == "dir":
+                continue
+            why = f"{show(top)} is not a directory any more"
+            if self.mode == "force" and not _never_held(entry):
+                self.result[top] = self._directory(top)
+            else:
+                self._in_the_way(path, why, impossible=_never_held(entry), because=top)
+            return True
+        return False
+
+    def _holds_more(self, path: bytes) -> bool:
+        """A directory must give way to something else at its path, but holds what nobody asked to take away."""
+        entry = self.present(path)
+        if entry is None or entry.kind != "dir":
+            return False
+        more = [other for other in self._remaining(path) if other not in self.result]
+        if not more:
+            return False
+        why = f"it is a directory now and holds {show(more[0])}"
+        stuck = [other for other in more if _never_held(self.present(other))]
+        if self.mode == "force" and not stuck:
+            self.result.update(dict.fromkeys(more))
+        else:
+            self._in_the_way(path, why, impossible=bool(stuck), because=(stuck or more)[0])
+        return True
+
+    def _directory(self, path: bytes) -> Entry:
+        """The directory as it was before it was taken away."""
+        for _, before, after in self.timeline.history(path):
+            if before is not None and before.kind == "dir" and (after is None or after.kind != "dir"):
+                return before
+        return _DIRECTORY
+
+    def _prune(self, taken: Sequence[Change]) -> None:
+        """A directory whose making was taken back while something was still in it goes with the last of that."""
+        keys = {change.key for change in taken}
+        gone = {top for path, entry in self.result.items() if entry is None for top in parents(path)}
+        for top in sorted(gone, key=lambda path: -path.count(b"/")):
+            entry = self.final(top)
+            if top in self.result or entry is None or entry.kind != "dir":
+                continue
+            if not any(True for _ in self._remaining(top)) and self._making_is_back(top, keys):
+                self.result[top] = None
+
+    def _making_is_back(self, directory: bytes, taken: set[tuple[Segment, bytes]]) -> bool:
+        for end, before, after in self.timeline.history(directory):
+            made = after is not None and after.kind == "dir" and (before is None or before.kind != "dir")
+            if not made or end.kind in ("undo", "redo"):
+                continue
+            change = self.timeline.change_at(end, directory)
+            return change is not None and (change.key in taken or self.timeline.state_of(change) == "back")
+        return False
+
+    # What is recorded.
+
+    def _taken(self) -> tuple[list[Change], list[Change]]:
+        """The changes the operation takes, and those it leaves."""
+        selection = self.selection
+        if selection.verb == "redo" and not selection.named:
+            return list(selection.taken), list(selection.left)
+        out = self.skipped | self.conflicts.keys()
+        if selection.verb == "redo":
+            taken, left = list(selection.taken), list(selection.left)
+        else:
+            taken = [change for change in selection.taken if change.path not in out]
+            skipped = [change for change in selection.taken if change.path in self.skipped]
+            left = [change for change in skipped if self.timeline.state_of(change) == "open"]
+        keys = {change.key for change in taken}
+        later = {c.key: self._later_open(c, keys) for c in taken if self.final(c.path) == self.present(c.path)}
+        stays = {key: unit for key, unit in later.items() if unit is not None}
+        nothing = all(self.final(path) == self.present(path) for path in self.result)
+        if stays and len(stays) == len(taken) and nothing and not self.conflicts:
+            unit = list(stays.values())[-1]
+            verb = selection.verb
+            raise NothingToDo(
+                f"nothing to {verb}: {selection.label} is there already, because of {unit} which came later",
+                kept="nothing was written",
+                next=[f"ckpt undo {unit}"] if unit.startswith("t") else ["ckpt undo"],
+            )
+        return [change for change in taken if change.key not in stays], left
+
+    def _later_open(self, change: Change, taken: set[tuple[Segment, bytes]]) -> str | None:
+        """The unit whose later, still open change of the same path stands over this one."""
+        for unit in reversed(self.timeline.units):
+            for segment in unit.segments:
+                if segment <= change.segment or self.timeline.taken_whole(segment):
+                    continue
+                for other in self.timeline.changes(segment):
+                    if other.path == change.path and other.key not in taken and self.timeline.state_of(other) == "open":
+                        return unit.handle
+        return None
+
+
+_WHY_NEVER = {
+    "socket": "a socket: no checkpoint holds one",
+    "device": "a device: no checkpoint holds one",
+    "uncovered": "not covered by any checkpoint",
+}
+
+
+def _never_held(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind in NEVER_HELD
+
+
+def compact(timeline: Timeline, changes: Iterable[Change]) -> tuple[tuple[Segment, Paths], ...]:
+    """Changes as an operation records them: by segment, None for every one of a segment's changes."""
+    by_segment: dict[Segment, set[bytes]] = {}
+    for change in changes:
+        by_segment.setdefault(change.segment, set()).add(change.path)
+    out: list[tuple[Segment, Paths]] = []
+    for segment, paths in sorted(by_segment.items()):
+        whole = len(paths) == len(timeline.diff(segment.before, segment.after))
+        out.append((segment, None if whole else tuple(sorted(paths))))
+    return tuple(out)
+
+
+def _refusal(resolution: Resolution) -> Conflict:
+    selection = resolution.selection
+    conflicts = resolution.conflicts
+    count, total = len(conflicts), len(selection.moves)
+    files = "1 file" if total == 1 else f"{total} files"
+    again = "the same lines were" if any(c.lines for c in conflicts) else "something was"
+    first = show(conflicts[0].path)
+    return Conflict(
+        f"nothing changed: in {count} of {files} {again} changed again after {selection.label}",
+        kept="every file is as it was",
+        next=[
+            selection.command("--skip"),
+            selection.command("--force"),
+            f"ckpt diff {selection.label} now -- {first}"
+            if selection.label.startswith("t")
+            else f"ckpt diff -- {first}",
+        ],
+        conflicts=[conflict.to_json() for conflict in conflicts],
+        files=total,
+    )
