@@ -1,4 +1,4 @@
-"""The whole story on a real project of some thousand files: edits before, by and after an agent, and a kill in between."""
+"""The whole story on a real project of some thousand files: edits before, by and after an agent, then kills."""
 
 from __future__ import annotations
 
