@@ -103,15 +103,18 @@ def wait_until(true: object, seconds: float = 10.0, what: str = "it") -> None:
 @cache
 def reachable() -> bool:
     """Can another user read the interpreter's packages and the code under test?"""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", "import checkpointer, pygit2, click"],
-        user=NOBODY,
-        group=NOBODY,
-        extra_groups=[],
-        cwd="/",
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", "import checkpointer, pygit2, click"],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd="/",
+            env={"PATH": os.environ["PATH"]},
+            capture_output=True,
+        )
+    except PermissionError:
+        return False
     return done.returncode == 0
 
 
