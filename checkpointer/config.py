@@ -160,7 +160,9 @@ class Config:
         except ValueError as e:
             raise Usage(f"{name} takes {e}, not {text!r}", kept="the configuration is as it was") from None
         try:
-            document = tomlkit.parse(self.path.read_text(encoding="utf-8")) if self.path.exists() else tomlkit.document()
+            document = (
+                tomlkit.parse(self.path.read_text(encoding="utf-8")) if self.path.exists() else tomlkit.document()
+            )
         except ValueError as e:
             raise Usage(
                 f"{self.path} cannot be read: {e}", kept="the file is as it was", next=(f"correct it: {self.path}",)
@@ -183,9 +185,7 @@ def known(name: str) -> Key:
     if name in KEYS:
         return KEYS[name]
     near = difflib.get_close_matches(name, KEYS, 1, 0.5)
-    raise Usage(
-        f"there is no key {name!r}" + (f"; did you mean {near[0]}?" if near else ""), next=("ckpt config",)
-    )
+    raise Usage(f"there is no key {name!r}" + (f"; did you mean {near[0]}?" if near else ""), next=("ckpt config",))
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -101,7 +101,7 @@ def _state(root: bytes, directory: Path) -> State:
 
 
 def places() -> list[Place]:
-    """Every store, by its workspace's path. A store whose facts are damaged shows the path it was named after, if any."""
+    """Every store, by its workspace's path; the path is empty where `workspace.toml` is damaged."""
     found = []
     for directory in _by_digest().values():
         known = _facts(directory)
@@ -163,14 +163,30 @@ def _moved(levels: list[bytes], known: Mapping[str, Path]) -> Place | None:
 
 def _same_entries(root: bytes, directory: Path) -> bool:
     """Are at least half of the top-level entries that the store's last scan saw here, with the same inodes?"""
-    from checkpointer.workspace.table import top_level
-
-    seen = top_level(directory / "scan")
+    seen = _top_level(directory / "scan")
     there = 0
     for name, inode in seen.items():
         with contextlib.suppress(OSError):
-            there += os.lstat(os.path.join(root, name)).st_ino == inode
+            there += os.lstat(os.path.join(root, os.fsencode(name))).st_ino == inode
     return bool(seen) and there * 2 >= len(seen)
+
+
+def _top_level(scan: Path) -> dict[str, int]:
+    """The inodes of the top-level entries as the last capture saw them, by name."""
+    from checkpointer.workspace.table import Table, unpack_seen
+
+    seen: dict[str, int] = {}
+    for path in scan.glob("*"):
+        records = Table.load(path).records if path.is_file() else {}
+        if "" not in records:
+            continue
+        for item in unpack_seen(records[""].seen)[1:]:
+            if isinstance(item, str):
+                if item in records:
+                    seen[item] = unpack_seen(records[item].seen)[0][1]
+            else:
+                seen[item[0]] = item[1][1]
+    return seen
 
 
 def nearby(start: bytes) -> list[Place]:
@@ -256,7 +272,7 @@ def make(root: bytes, *, force_root: bool = False) -> Workspace:
     if moved is not None:
         return open_place(moved)
     if not force_root:
-        guard.refuse(root, stores())
+        guard.refuse(root, os.fsencode(stores()))
     directory = stores() / store_name(root)
     with disk.plain_errors(f"making a store in {stores()}"):
         _make_private(stores())
@@ -280,7 +296,7 @@ def _lookalikes(root: bytes, known: Mapping[str, Path]) -> Iterator[str]:
     for directory in known.values():
         facts = _facts(directory)
         if facts is not None and (facts[1], facts[2]) == (st.st_dev, st.st_ino) and not os.path.lexists(facts[0]):
-            yield f"a new store was made; {show(facts[0])}, which is gone, may have been this directory: ckpt workspaces"
+            yield f"a new store was made; this may once have been {show(facts[0])}, which is gone: ckpt workspaces"
 
 
 def _make_private(directory: Path) -> None:

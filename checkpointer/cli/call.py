@@ -12,6 +12,7 @@ from checkpointer.cli.phrase import directory as named
 from checkpointer.config import Config
 from checkpointer.errors import NeedsPerson, NoStore, Usage
 from checkpointer.home import Place
+from checkpointer.workspace import guard
 from checkpointer.workspace.entry import show
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Call:
         return self._place
 
     def no_store(self) -> NoStore:
-        here = home.guard.real(self.directory)
+        here = guard.real(self.directory)
         near = home.nearby(here)
         return NoStore(
             f"nothing is protected in {named(here)}: it has no store",
@@ -112,7 +113,7 @@ class Call:
         Raises Usage for a path outside the workspace or inside a `.git`.
         """
         root = self.place().root
-        here = home.guard.real(self.directory)
+        here = guard.real(self.directory)
         found = []
         for word in words:
             raw = os.fsencode(word)
@@ -123,7 +124,7 @@ class Call:
             if joined.startswith(b"//"):
                 joined = joined[1:]
             if joined != root and not joined.startswith(root.rstrip(b"/") + b"/"):
-                joined = os.path.join(home.guard.real(os.path.dirname(joined)), os.path.basename(joined))
+                joined = os.path.join(guard.real(os.path.dirname(joined)), os.path.basename(joined))
             if joined != root and not joined.startswith(root.rstrip(b"/") + b"/"):
                 raise Usage(f"{show(raw)} is outside {named(root)}", kept="nothing was written")
             found.append(joined[len(root) :].strip(b"/") if root != b"/" else joined[1:])

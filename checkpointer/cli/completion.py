@@ -1,7 +1,7 @@
 """`ckpt completion SHELL`: the lines a shell needs, and what it asks back while a person types.
 
-The shell calls `ckpt completion words WORD...` with the words typed so far; the answer is a candidate a line, a tab, and
-what it is. Handles come with their prompts. An error is no candidate.
+The shell calls `ckpt completion words WORD...` with the words typed so far; the answer is a candidate a line, a tab,
+and what it is. Handles come with their prompts. An error is no candidate.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _ckpt() {
     else
         local i
         for i in "${!COMPREPLY[@]}"; do
-            [ "$COMP_TYPE" = 63 ] && COMPREPLY[i]="${COMPREPLY[i]/$'\\t'/   }" || COMPREPLY[i]="${COMPREPLY[i]%%$'\\t'*}"
+            if [ "$COMP_TYPE" = 63 ]; then
+                COMPREPLY[i]="${COMPREPLY[i]/$'\\t'/   }"
+            else
+                COMPREPLY[i]="${COMPREPLY[i]%%$'\\t'*}"
+            fi
         done
     fi
 }

@@ -18,7 +18,9 @@ def wants_json(args: Sequence[str]) -> bool:
 
 def error_document(code: str, message: str, kept: str, following: Sequence[str], status: int, **more: Any) -> str:
     error = {"code": code, "message": message, "kept": kept, "next": list(following), "exit": status}
-    return json.dumps({"schema": 1, "error": {**error, **{k: v for k, v in more.items() if k not in error}}}, default=str)
+    return json.dumps(
+        {"schema": 1, "error": {**error, **{k: v for k, v in more.items() if k not in error}}}, default=str
+    )
 
 
 def report(error: CheckpointerError, *, as_json: bool) -> int:

@@ -1,8 +1,8 @@
 """What a word names: a point on the timeline, or the turns an undo is about.
 
 Grammar of a point: `17`, a label, `t3` (right after the turn), `t3-` (right before it), `t3.2` and `t3.2-` (a step),
-`@14:05` and `@10m` (the newest checkpoint then), a commit id of seven digits or more, `now`. Of a selector: `t3`, `t3.2`,
-`t3..`, `t3..t5`.
+`@14:05` and `@10m` (the newest checkpoint then), a commit id of seven digits or more, `now`. Of a selector: `t3`,
+`t3.2`, `t3..`, `t3..t5`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ class Points:
         newest = self.all[-1].number
         if 0 < number < newest:
             raise TooOld(
-                f"checkpoint {word} is no longer kept; the oldest is {self.all[0].number}", next=("ckpt log --checkpoints",)
+                f"checkpoint {word} is no longer kept; the oldest is {self.all[0].number}",
+                next=("ckpt log --checkpoints",),
             )
         if len(word) >= 7 and (found := self._by_id(word)):
             return found
@@ -129,7 +130,7 @@ class Points:
         )
 
     def moment(self, word: str) -> datetime:
-        """The time that `@14:05`, `@10m`, `@2026-12-01` or `@2026-12-01T14:05` means; a time of day is the last such."""
+        """The time that `@14:05`, `@10m` or `@2026-12-01T14:05` means; a time of day is the last such."""
         text = word[1:]
         ago = re.fullmatch(r"(\d{1,6})\s*(s|m|min|h|d|w)", text)
         if ago:
@@ -187,7 +188,10 @@ def turns(word: str) -> Turns:
         raise Usage(
             f"{word} is a checkpoint, and undo takes turns",
             kept="nothing was written",
-            next=(f"ckpt undo t{word}     (turn t{word} alone)", f"ckpt restore {word}  (all files as of checkpoint {word})"),
+            next=(
+                f"ckpt undo t{word}     (turn t{word} alone)",
+                f"ckpt restore {word}  (all files as of checkpoint {word})",
+            ),
         )
     if re.fullmatch(r"r\d+", word):
         raise Usage(f"{word} is a run, and undo takes turns", next=(f"ckpt undo --run {word}",))

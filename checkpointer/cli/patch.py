@@ -42,7 +42,7 @@ def deltas(changes: Changes) -> Iterator[Delta]:
     """What git would show, by path: a change of kind is a deletion and then a creation."""
     for path in sorted(changes):
         old, new = (e if e is not None and e.kind in _WITH_CONTENT else None for e in changes[path])
-        if old is None and new is None or any(e is not None and e.kind == "uncovered" for e in changes[path]):
+        if (old is None and new is None) or any(e is not None and e.kind == "uncovered" for e in changes[path]):
             continue
         if old is not None and new is not None and old.kind != new.kind:
             yield Delta(path, old, None)
@@ -100,9 +100,10 @@ def _is_binary(data: bytes) -> bool:
 
 def _hunks(old: bytes, new: bytes) -> tuple[bytes, Stat]:
     """The hunks between two texts, and their lines counted."""
-    import pygit2
+    from checkpointer.workspace.libgit import pygit2
 
-    patch = pygit2.Patch.create_from(old, new, flag=pygit2.enums.DiffOption(_INDENT_HEURISTIC))
+    git = pygit2()
+    patch = git.Patch.create_from(old, new, flag=git.enums.DiffOption(_INDENT_HEURISTIC))
     _, added, removed = patch.line_stats
     data: bytes = patch.data
     start = 0 if data.startswith(b"@@ ") else data.find(b"\n@@ ") + 1

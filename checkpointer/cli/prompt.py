@@ -36,9 +36,11 @@ def short() -> int:
         return 0
     if place is None:
         return 0
-    text = line(place.directory, time.time())
-    if text:
-        sys.stdout.write(text + "\n")
+    return print_line(place.directory)
+
+
+def print_line(directory: Path) -> int:
+    sys.stdout.write(line(directory, time.time()) + "\n")
     return 0
 
 

@@ -21,11 +21,59 @@ from checkpointer.errors import RefusedRoot
 from checkpointer.workspace.entry import show
 
 SYSTEM = (
-    "/ /bin /boot /dev /etc /lib /lib32 /lib64 /libx32 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr "
-    "/usr/bin /usr/include /usr/lib /usr/lib64 /usr/libexec /usr/local /usr/local/bin /usr/local/lib /usr/sbin "
-    "/usr/share /var /var/cache /var/lib /var/log /var/run /var/tmp /home /Applications /Library /Network /System "
-    "/Users /Volumes /cores /private /private/etc /private/tmp /private/var /private/var/tmp /nix /nix/store /snap"
-).split()
+    "/",
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/usr/bin",
+    "/usr/include",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/libexec",
+    "/usr/local",
+    "/usr/local/bin",
+    "/usr/local/lib",
+    "/usr/sbin",
+    "/usr/share",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/log",
+    "/var/run",
+    "/var/tmp",
+    "/home",
+    "/Applications",
+    "/Library",
+    "/Network",
+    "/System",
+    "/Users",
+    "/Volumes",
+    "/cores",
+    "/private",
+    "/private/etc",
+    "/private/tmp",
+    "/private/var",
+    "/private/var/tmp",
+    "/nix",
+    "/nix/store",
+    "/snap",
+)
 PSEUDO = (b"/proc/", b"/sys/", b"/dev/")
 """What stands below these is no file anybody wrote; `/dev/shm` is the exception."""
 

@@ -1,0 +1,114 @@
+"""`ckpt log`: a line for each turn, save and restore, newest first."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import click
+
+from checkpointer.cli import listing, phrase
+from checkpointer.cli.app import Command, paths_of
+from checkpointer.cli.call import Call
+from checkpointer.cli.difference import print_patches
+from checkpointer.cli.listing import Row
+from checkpointer.cli.titles import titles
+from checkpointer.errors import Usage
+from checkpointer.workspace.entry import Entry, below
+from checkpointer.workspace.timeline import Timeline
+
+
+@click.command(cls=Command)
+@click.option("-n", "number", type=click.IntRange(min=0), metavar="N", help="So many lines at most.")
+@click.option("-p", "patch", is_flag=True, help="With what each changed, as git prints it.")
+@click.option("--run", metavar="R", help="Only what this run did.")
+@click.option("--checkpoints", is_flag=True, help="Every checkpoint, not only turns, saves and restores.")
+@click.argument("words", nargs=-1, metavar="[-- PATH...]")
+@click.pass_context
+def log(
+    ctx: click.Context, number: int | None, patch: bool, run: str | None, checkpoints: bool, words: tuple[str, ...]
+) -> int:
+    """Turns, saves and restores, newest first; undone ones are marked."""
+    call: Call = ctx.find_object(Call)  # type: ignore[assignment]
+    paths = call.relative([*words, *(paths_of(ctx) or ())])
+    workspace = call.workspace()
+    timeline = workspace.timeline()
+    if run is not None and run not in {r for c in timeline.checkpoints for r in c.meta.runs}:
+        raise Usage(f"no checkpoint here belongs to run {run}", next=("ckpt log",))
+    found = listing.rows(timeline, titles(workspace), every=checkpoints)
+    chosen = (r for r in found if (run is None or run in r.runs) and _touches(timeline, r, paths))
+    wanted = islice(chosen, number) if number is not None else chosen
+    current = _current(timeline)
+    with call.out.paged(str(call.config["ui.pager"])):
+        empty = True
+        for row in wanted:
+            empty = False
+            if call.out.json:
+                call.out.document(document(timeline, row, current, paths))
+                continue
+            files, stat = listing.counted(workspace, timeline, row)
+            call.out.line(line(call, row, files, listing.lines_of(stat)))
+            if patch:
+                print_patches(call, workspace, _narrowed(timeline, row, paths))
+                call.out.line()
+        if empty and not call.out.json:
+            call.out.note("nothing" + (" that fits" if timeline.checkpoints else " yet"))
+    return 0
+
+
+def _narrowed(timeline: Timeline, row: Row, paths: list[bytes]) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    changes = listing.changes_of(timeline, row.segments)
+    return {p: c for p, c in changes.items() if not paths or any(below(p, d) for d in paths)}
+
+
+def _touches(timeline: Timeline, row: Row, paths: list[bytes]) -> bool:
+    return not paths or bool(_narrowed(timeline, row, paths))
+
+
+def _current(timeline: Timeline) -> str | None:
+    return timeline.checkpoints[-1].tree if timeline.checkpoints else None
+
+
+def line(call: Call, row: Row, files: int, lines: str) -> str:
+    """One row for people."""
+    style = call.out.style
+    mark = {"back": "  undone", "left": "  left by an undo"}.get(row.state or "", "")
+    kind = "" if row.kind == "turn" else f"{row.kind} "
+    text = f"{kind}{listing.who(row)}".strip()
+    changed = phrase.count(files, "file") if files else ("first" if not row.segments else "no change")
+    handle = row.handle if row.kind != "restore" else str(row.checkpoint.number)
+    return "  ".join(
+        part
+        for part in (
+            "  " + style(f"{handle:4}", "yellow"),
+            f"{phrase.age(row.checkpoint.meta.at):>7}",
+            f"{text:16}",
+            f"{row.words or (row.unit.handle if row.unit and row.kind == 'restore' else ''):28}",
+            f"{changed:>8}",
+            lines,
+        )
+    ).rstrip() + style(mark, "dim")
+
+
+def document(timeline: Timeline, row: Row, current: str | None, paths: list[bytes]) -> dict[str, Any]:
+    """One row for programs. `added`, `modified` and `removed` count paths."""
+    changes = _narrowed(timeline, row, paths)
+    names = listing.named_paths(changes)
+    c = row.checkpoint
+    return {
+        "checkpoint": c.number,
+        "commit": c.id,
+        "kind": row.kind,
+        "at": phrase.stamp(c.meta.at),
+        "run": row.runs[0] if row.runs else None,
+        "turn": row.handle if row.kind == "turn" else (c.meta.steps[0] if c.meta.steps else None),
+        "prompt": row.title.prompt or None,
+        "label": c.meta.label,
+        "added": sum(changes[p][0] is None for p in names),
+        "modified": sum(changes[p][0] is not None and changes[p][1] is not None for p in names),
+        "removed": sum(changes[p][1] is None for p in names),
+        "undone": row.state == "back",
+        "current": c.tree == current,
+        "unit": row.unit.handle if row.unit is not None else None,
+        "by": c.meta.by,
+    }

@@ -1,0 +1,176 @@
+"""The rows of a history: turns, saves and restores with what each changed, who did it and whether it still stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from checkpointer.cli import phrase
+from checkpointer.cli.patch import Changes, Stat, deltas, stat
+from checkpointer.cli.titles import Title
+from checkpointer.workspace.checkpoint import Checkpoint, Segment
+from checkpointer.workspace.entry import Entry
+from checkpointer.workspace.timeline import Timeline
+from checkpointer.workspace.units import Unit
+
+if TYPE_CHECKING:
+    from checkpointer.cli.call import Call
+    from checkpointer.workspace.workspace import Workspace
+
+MANY = 2_000
+"""In a row of more files than this, lines are not counted: reading them all would take longer than anybody waits."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a history. `before` is the number of the checkpoint before it, None where that is no longer kept.
+
+    `state` is `open`, `back` (undone), `left` (an undo passed it over) or None for what undo does not know.
+    """
+
+    handle: str
+    kind: str
+    checkpoint: Checkpoint
+    segments: tuple[Segment, ...]
+    runs: tuple[str, ...]
+    title: Title
+    state: str | None
+    unit: Unit | None = None
+
+    @property
+    def words(self) -> str:
+        """The prompt or label, in quotes; empty where there is neither."""
+        text = self.title.prompt or self.checkpoint.meta.label
+        return phrase.quoted(text) if text else ""
+
+
+def is_noise(path: bytes, changes: Changes) -> bool:
+    """Is this change only a directory that came or went with what is in it?"""
+    old, new = changes[path]
+    if any(e is not None and e.kind != "dir" for e in (old, new)) or (old is not None and new is not None):
+        return False
+    prefix = path + b"/"
+    return any(p.startswith(prefix) for p in changes) if path else True
+
+
+def named_paths(changes: Changes) -> list[bytes]:
+    """The paths to name for people: sorted, without directories that say nothing of their own."""
+    ordered = sorted(changes)
+    out = []
+    for i, path in enumerate(ordered):
+        old, new = changes[path]
+        directory = all(e is None or e.kind == "dir" for e in (old, new)) and (old is None or new is None)
+        if directory:
+            # Sorted by bytes, what is below follows at once, except for names that continue with a byte below `/`.
+            rest = ordered[i + 1 :]
+            below = path + b"/"
+            if not path or any(p.startswith(below) for p in rest[:1]) or is_noise(path, changes):
+                continue
+        out.append(path)
+    return out
+
+
+def net(
+    found: Iterable[Mapping[bytes, tuple[Entry | None, Entry | None]]],
+) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    """Several differences in the order of time as one: from the first before to the last after."""
+    out: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    for changes in found:
+        for path, (old, new) in changes.items():
+            out[path] = (out[path][0] if path in out else old, new)
+    return {p: c for p, c in out.items() if c[0] != c[1]}
+
+
+def changes_of(timeline: Timeline, segments: Sequence[Segment]) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    return net(timeline.diff(s.before, s.after) for s in sorted(segments))
+
+
+def rows(timeline: Timeline, titles: Mapping[str, Title], *, every: bool = False) -> Iterator[Row]:
+    """The history, newest first: turns and restores that changed something, and saves; or `every` checkpoint."""
+    by_number = {c.number: c for c in timeline.checkpoints}
+    before = {b.number: a.number for a, b in zip(timeline.checkpoints, timeline.checkpoints[1:], strict=False)}
+    if every:
+        for c in reversed(timeline.checkpoints):
+            segments = (Segment(before[c.number], c.number),) if c.number in before else ()
+            yield Row(str(c.number), c.kind, c, segments, c.meta.runs, Title(), None)
+        return
+    found: list[tuple[int, Row]] = []
+    edits = {u.last: u for u in timeline.units if u.kind == "edit"}
+    for unit in timeline.units:
+        if unit.kind != "edit" and unit.last in by_number:
+            title = titles.get(unit.handle, Title())
+            row = Row(
+                unit.handle, unit.kind, by_number[unit.last], unit.segments, tuple(sorted(unit.runs)), title, None, unit
+            )
+            found.append((unit.last, row))
+    for c in timeline.checkpoints:
+        if c.kind in ("save", "base") or (c.meta.label and c.kind not in ("turn", "restore", "step")):
+            segments = (Segment(before[c.number], c.number),) if c.number in before else ()
+            found.append((c.number, Row(str(c.number), "save", c, segments, (), Title(), None, edits.get(c.number))))
+    for _, row in sorted(found, key=lambda item: item[0], reverse=True):
+        if row.unit is None:
+            yield row
+            continue
+        state = timeline.state_of_unit(row.unit)
+        if state is not None or row.kind == "save":
+            yield Row(**{**row.__dict__, "state": state})
+
+
+def counted(workspace: Workspace, timeline: Timeline, row: Row) -> tuple[int, Stat | None]:
+    """Files changed in a row, and lines; None for the lines of a row with too many files."""
+    changes = changes_of(timeline, row.segments)
+    files = len(named_paths(changes))
+    if files > MANY:
+        return files, None
+    read = reader(workspace)
+    added = removed = 0
+    for delta in deltas(changes):
+        one = stat(delta, read)
+        added, removed = added + one.added, removed + one.removed
+    return files, Stat(added, removed)
+
+
+def reader(workspace: Workspace, objects: Objects | None = None) -> Read:
+    """Reads the content of an entry from a store, or from `objects` laid over it."""
+    source: Objects = objects if objects is not None else workspace.store.objects
+
+    def read(entry: Entry) -> bytes:
+        return source.get(entry.oid)[1]
+
+    return read
+
+
+def who(row: Row) -> str:
+    """`claude r7`: agent and run; `you` for what a person did."""
+    agent = row.title.agent or ("" if row.runs else "you")
+    return " ".join(w for w in (agent, " ".join(row.runs)) if w)
+
+
+def lines_of(one: Stat | None) -> str:
+    """`+120 -131`, `+31`, or nothing."""
+    if one is None:
+        return ""
+    return " ".join(w for w in (f"+{one.added}" if one.added else "", f"-{one.removed}" if one.removed else "") if w)
+
+
+def handles(call: Call, *, points: bool, turns: bool) -> list[tuple[str, str]]:
+    """Handles for completion, the newest first, each with its prompt or label."""
+    from checkpointer.cli.titles import titles
+
+    workspace = call.workspace()
+    timeline = workspace.timeline()
+    named = titles(workspace)
+    found: list[tuple[str, str]] = []
+    for row in rows(timeline, named):
+        turn = row.unit is not None and row.kind == "turn"
+        text = f"{phrase.age(row.checkpoint.meta.at)}  {row.words}".rstrip()
+        if turn and turns:
+            found.append((row.handle, text))
+        elif points and not turn:
+            found.append((str(row.checkpoint.number), text))
+            if row.checkpoint.meta.label and " " not in row.checkpoint.meta.label:
+                found.append((row.checkpoint.meta.label, f"checkpoint {row.checkpoint.number}"))
+        if len(found) >= 100:
+            break
+    return found

@@ -1,0 +1,178 @@
+"""What an undo, redo or restore did, in words and as a document."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from checkpointer.cli import phrase
+from checkpointer.cli.failure import conflict_line
+from checkpointer.cli.save import REASONS, uncovered_document
+from checkpointer.workspace.entry import to_json
+
+if TYPE_CHECKING:
+    from checkpointer.cli.call import Call
+    from checkpointer.workspace.timeline import Timeline
+    from checkpointer.workspace.workspace import Outcome, Workspace
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
+    """The answer of undo, redo and restore for programs; with `-n` there is no checkpoint."""
+    c = outcome.checkpoint
+    return {
+        "schema": 1,
+        "checkpoint": c.number if c is not None else None,
+        "commit": c.id if c is not None else None,
+        "before": outcome.before,
+        "unit": outcome.unit,
+        "written": [to_json(p) for p in outcome.written],
+        "removed": [to_json(p) for p in outcome.removed],
+        "merged": [to_json(p) for p in outcome.merged],
+        "skipped": [to_json(p) for p in outcome.skipped],
+        "kept": [to_json(p) for p in outcome.kept],
+        "conflicts": [
+            {**conflict, "path": to_json(conflict["path"]) if isinstance(conflict["path"], bytes) else conflict["path"]}
+            for conflict in outcome.conflicts
+        ],
+        "uncovered": uncovered_document(outcome.uncovered),
+        "notes": list(outcome.notes),
+        "dry_run": outcome.dry_run,
+    }
+
+
+class Tense(NamedTuple):
+    """How a verb is said: `undid` and `would undo`."""
+
+    past: str
+    would: str
+
+
+UNDO = Tense("undid", "would undo")
+REDO = Tense("redid", "would redo")
+RESTORE = Tense("restored", "would restore")
+
+
+def report(
+    call: Call, workspace: Workspace, outcome: Outcome, tense: Tense, title: str, fresh: frozenset[bytes]
+) -> None:
+    """Print what was done. `fresh` are the written paths that were not there before."""
+    verb = tense.would if outcome.dry_run else tense.past
+    call.out.line(f"{call.out.style(verb, 'bold')} {outcome.unit}{title}: {_summary(outcome, fresh)}")
+    merged = set(outcome.merged)
+    written = [p for p in outcome.written if p not in merged]
+    most = 10**9 if outcome.dry_run or call.verbose else 8
+    for word, paths in (("written", written), ("removed", outcome.removed), ("merged", outcome.merged)):
+        if paths:
+            call.out.line(f"{word}: {phrase.paths(paths, most)}")
+    left = [conflict_line(c) for c in outcome.conflicts]
+    left += [phrase.shell(p) for p in outcome.skipped if p not in {_path(c) for c in outcome.conflicts}]
+    for text in left:
+        call.out.line(f"left: {text}")
+    if outcome.kept:
+        call.out.line(f"kept, because ignored: {phrase.paths(outcome.kept, most)}")
+    if outcome.uncovered:
+        words = [f"{phrase.shell(p)} ({REASONS.get(r, r)})" for p, r in sorted(outcome.uncovered.items())[:most]]
+        call.out.line(f"not covered, not touched: {' '.join(words)}")
+    for text in outcome.notes:
+        call.out.line(text)
+
+
+def _path(conflict: Any) -> bytes:
+    from checkpointer.workspace.entry import from_json
+
+    path = conflict["path"]
+    return path if isinstance(path, bytes) else from_json(path)
+
+
+def _summary(outcome: Outcome, fresh: frozenset[bytes]) -> str:
+    merged = set(outcome.merged)
+    written = [p for p in outcome.written if p not in merged]
+    back = [p for p in written if p in fresh]
+    same = len(written) - len(back)
+    parts = []
+    if same:
+        parts.append(f"{phrase.count(same, 'file')} as before")
+    if back:
+        parts.append(f"{phrase.count(len(back), 'deleted file')} {'is' if len(back) == 1 else 'are'} back")
+    if outcome.removed:
+        parts.append(f"{phrase.count(len(outcome.removed), 'new file')} removed")
+    if merged:
+        parts.append(f"{phrase.count(len(merged), 'file')} merged with later edits")
+    if not parts:
+        parts.append("no file had to change")
+    return ", ".join(parts)
+
+
+def untouched(timeline: Timeline, outcome: Outcome) -> list[bytes]:
+    """What others changed after the unit and this left alone."""
+    from checkpointer.cli.listing import named_paths
+
+    unit = next((u for u in timeline.units if u.handle == outcome.unit), None)
+    numbers = {c.number for c in timeline.checkpoints}
+    if unit is None or outcome.before is None or outcome.before not in numbers or unit.last >= outcome.before:
+        return []
+    touched = {*outcome.written, *outcome.removed, *outcome.skipped}
+    return [p for p in named_paths(timeline.diff(unit.last, outcome.before)) if p not in touched]
+
+
+def git_words(root: bytes, timeline: Timeline, handle: str) -> str:
+    """What git did during a turn and keeps; empty where its refs did not move. Read from git's own log of HEAD."""
+    unit = next((u for u in timeline.units if u.handle == handle), None)
+    if unit is None:
+        return ""
+    at = {c.number: c.meta.at for c in timeline.checkpoints}
+    start, end = at.get(unit.first), at.get(unit.last)
+    if start is None or end is None:
+        return ""
+    moved = _head_moves(root, start, end)
+    if moved is None:
+        return ""
+    new, branch = moved
+    return f"git left alone: {branch} moved to {new[:7]} during {handle} and still points there"
+
+
+def _head_moves(root: bytes, start: datetime, end: datetime) -> tuple[str, str] | None:
+    """Where HEAD was moved to between two times, and its branch, if it is still there."""
+    directory = _git_directory(root)
+    if directory is None:
+        return None
+    try:
+        with open(os.path.join(directory, b"logs", b"HEAD"), "rb") as f:
+            f.seek(max(0, os.fstat(f.fileno()).st_size - (1 << 20)))
+            lines = f.read().split(b"\n")
+        with open(os.path.join(directory, b"HEAD"), "rb") as f:
+            head = f.read(4096).strip()
+    except OSError:
+        return None
+    moves = []
+    for text in lines:
+        match = re.match(rb"([0-9a-f]{40}) ([0-9a-f]{40}) .*> (\d+) [+-]\d{4}\t", text)
+        if match:
+            moves.append((match[1], match[2], datetime.fromtimestamp(int(match[3]), UTC)))
+    # git's clock has whole seconds
+    during = [m for m in moves if start.timestamp() - 1 <= m[2].timestamp() <= end.timestamp() and m[0] != m[1]]
+    if not during or not moves or moves[-1][1] != during[-1][1]:
+        return None
+    name = head.removeprefix(b"ref: refs/heads/") if head.startswith(b"ref: ") else b"a detached HEAD"
+    return during[-1][1].decode(), name.decode("utf-8", "replace")
+
+
+def _git_directory(root: bytes) -> bytes | None:
+    """The git directory of the project that a workspace is in, if it is in one."""
+    path = root
+    while True:
+        found = os.path.join(path, b".git")
+        if os.path.isdir(found):
+            return found
+        if os.path.isfile(found):
+            try:
+                with open(found, "rb") as f:
+                    text = f.read(4096).strip()
+            except OSError:
+                return None
+            return os.path.join(path, text[8:]) if text.startswith(b"gitdir: ") else None
+        if path in (b"/", b""):
+            return None
+        path = os.path.dirname(path)

@@ -1,0 +1,174 @@
+"""`ckpt save` and `ckpt pin`: a checkpoint now; a checkpoint kept for good."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from checkpointer import home
+from checkpointer.cli import phrase
+from checkpointer.cli.app import Command
+from checkpointer.cli.call import Call
+from checkpointer.cli.difference import points_of
+from checkpointer.cli.handle import reads_as_handle
+from checkpointer.cli.listing import named_paths
+from checkpointer.errors import Usage
+from checkpointer.workspace import guard
+from checkpointer.workspace.entry import to_json
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.workspace import Saved, Workspace
+
+REASONS = {
+    "too-large": "too large",
+    "unreadable": "cannot be read",
+    "socket": "socket",
+    "device": "device",
+    "other-filesystem": "another file system",
+}
+
+
+def checked_label(label: str | None) -> str | None:
+    """A label as it may stand. Raises Usage for one that would read as something else."""
+    if label is None:
+        return None
+    if not label.strip():
+        raise Usage("an empty label names nothing")
+    if reads_as_handle(label) or label.startswith("-"):
+        raise Usage(f"{label!r} would read as a handle, not as a label", next=("choose a word",))
+    return label
+
+
+@click.command(cls=Command)
+@click.option("-m", "label", metavar="LABEL", help="A name for the checkpoint; it is then kept for good.")
+@click.option("--force-root", is_flag=True, help="Even where a workspace should not be: a home, /, /tmp, a mount.")
+@click.pass_obj
+def save(call: Call, label: str | None, force_root: bool) -> int:
+    """Make a checkpoint of the files as they are now."""
+    name = checked_label(label)
+    workspace = open_or_make(call, force_root=force_root)
+    with call.progress() as bar:
+        saved = workspace.save(kind="save", label=name, by="agent" if call.inside_agent() else "person", progress=bar)
+    if call.place().state == "remade":
+        home.accept(workspace)
+    call.notices(workspace)
+    note_prompt(workspace)
+    if call.out.json:
+        call.out.document(document(saved))
+        return 0
+    number = saved.checkpoint.number
+    names = named_paths(saved.changed)
+    if not saved.created:
+        call.out.line(f"nothing changed since checkpoint {number}")
+    else:
+        label_words = f" {phrase.quoted(name)}" if name else ""
+        changed = f": {phrase.count(len(names), 'file')} changed" if names and number > 1 else ""
+        call.out.line(f"checkpoint {number}{label_words}{changed}")
+    print_uncovered(call, workspace, saved.uncovered)
+    for path in sorted(saved.torn):
+        call.out.note(f"note: {phrase.shell(path)} was being written; it is kept as last read")
+    return 0
+
+
+def open_or_make(call: Call, *, force_root: bool = False) -> Workspace:
+    """The workspace of this call, made if there is none; a first look at a heavy tree says so."""
+    place = home.locate(call.directory)
+    if place is not None and place.state == "gone":
+        raise Usage(
+            f"{phrase.directory(place.root)} is gone",
+            kept="its checkpoints are kept",
+            next=("ckpt undo", "ckpt restore P"),
+        )
+    if place is not None:
+        return call.workspace(write=True)
+    workspace = call.opened(home.make(call.directory, force_root=force_root))
+    if workspace.store.tip() is None:
+        announce_weight(call, workspace)
+    return workspace
+
+
+def announce_weight(call: Call, workspace: Workspace) -> None:
+    """Say before a first checkpoint that there is much to read, and where."""
+    limit = call.config.integer("capture.heavy")
+    found = guard.survey(workspace.root, workspace.ignores(), stop=limit)
+    if found.complete:
+        return
+    largest = ", ".join(f"{phrase.shell(p)} ({n:,}{'' if found.complete else '+'})" for p, n in found.largest)
+    call.out.note(f"note: more than {limit:,} files to read; the most are in {largest}")
+    call.out.note("note: what need not be covered can be listed in .ckptignore, as in a .gitignore")
+
+
+def note_prompt(workspace: Workspace) -> None:
+    """Keep what a shell prompt shows."""
+    from checkpointer.cli import prompt
+    from checkpointer.cli.show import next_undo
+
+    tip = workspace.store.tip()
+    unit = next_undo(workspace.timeline())
+    facts = {"protected": True, "checkpoint": tip.number if tip else None, "undo": unit.handle if unit else None}
+    prompt.note(workspace.directory, facts)
+
+
+def uncovered_document(uncovered: Any) -> list[dict[str, Any]]:
+    return [{"path": to_json(p), "reason": reason} for p, reason in sorted(uncovered.items())]
+
+
+def print_uncovered(call: Call, workspace: Workspace, uncovered: Any) -> None:
+    """One line that names what is not covered, with sizes; nothing where all is."""
+    if uncovered:
+        call.out.line("not covered: " + uncovered_words(workspace, uncovered))
+
+
+def uncovered_words(workspace: Workspace, uncovered: Any, most: int = 6) -> str:
+    words = []
+    for path in sorted(uncovered)[:most]:
+        reason = REASONS.get(uncovered[path], uncovered[path])
+        if uncovered[path] == "too-large":
+            with contextlib.suppress(OSError):
+                reason = f"{phrase.size(os.lstat(os.path.join(workspace.root, path)).st_size)}, {reason}"
+        words.append(f"{phrase.shell(path)} ({reason})")
+    more = len(uncovered) - most
+    return " ".join(words) + (f" and {more:,} more" if more > 0 else "")
+
+
+def document(saved: Saved) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "checkpoint": saved.checkpoint.number,
+        "commit": saved.checkpoint.id,
+        "created": saved.created,
+        "changed": [to_json(p) for p in named_paths(saved.changed)],
+        "uncovered": uncovered_document(saved.uncovered),
+        "torn": [to_json(p) for p in sorted(saved.torn)],
+    }
+
+
+@click.command(cls=Command)
+@click.argument("point", metavar="P")
+@click.option("-m", "label", metavar="LABEL", help="A name for the checkpoint.")
+@click.option("--remove", is_flag=True, help="Let it go when its time has come.")
+@click.pass_obj
+def pin(call: Call, point: str, label: str | None, remove: bool) -> int:
+    """Keep the checkpoint at P for good, whatever its age, and name it."""
+    name = checked_label(label)
+    if remove and name:
+        raise Usage("--remove takes the name away; -m gives one")
+    workspace = call.workspace(write=True)
+    checkpoint = points_of(workspace).resolve(point)
+    if checkpoint is None:
+        raise Usage("now is no checkpoint yet", next=("ckpt save -m LABEL",))
+    with workspace.locked("pinning a checkpoint"):
+        if remove:
+            workspace.store.unpin(checkpoint.number)
+        else:
+            workspace.store.pin(checkpoint.number, name)
+    if call.out.json:
+        call.out.document({"schema": 1, "checkpoint": checkpoint.number, "pinned": not remove, "label": name})
+    elif remove:
+        call.out.line(f"checkpoint {checkpoint.number} is no longer pinned")
+    else:
+        call.out.line(f"checkpoint {checkpoint.number}{' ' + phrase.quoted(name) if name else ''} is kept for good")
+    return 0

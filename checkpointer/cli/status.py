@@ -1,0 +1,251 @@
+"""`ckpt status`: is this directory protected, what changed since, what would undo and redo do."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from checkpointer.cli import listing, phrase
+from checkpointer.cli.app import SHORT_HELP, Command
+from checkpointer.cli.call import Call
+from checkpointer.cli.listing import Row
+from checkpointer.errors import CheckpointerError, NoStore
+from checkpointer.workspace import guard
+from checkpointer.workspace.checkpoint import Checkpoint
+from checkpointer.workspace.entry import to_json
+
+if TYPE_CHECKING:
+    from checkpointer.home import Place
+    from checkpointer.workspace.timeline import OpenTurn
+    from checkpointer.workspace.workspace import Workspace
+
+ROWS = 5
+
+
+@click.command(cls=Command)
+@click.option("--short", is_flag=True, help="One cached line for a shell prompt; nothing is scanned.")
+@click.pass_obj
+def status(call: Call, short: bool) -> int:
+    """Is this directory protected, what changed since, and what would undo and redo do."""
+    if short:
+        from checkpointer import home
+        from checkpointer.cli import prompt
+
+        place = home.locate(call.directory)
+        return prompt.print_line(place.directory) if place is not None else 0
+    return _status(call, call.place())
+
+
+def alone(call: Call) -> int:
+    """`ckpt` without a verb: the status, or ten lines of help where there is no store."""
+    from checkpointer import home
+
+    place = home.locate(call.directory)
+    if place is not None:
+        return _status(call, call.place())
+    here = guard.real(call.directory)
+    if call.out.json:
+        call.out.document(_empty(here))
+        return 0
+    call.out.write(SHORT_HELP.format(here=phrase.directory(here)).encode("utf-8", "backslashreplace"))
+    for near in home.nearby(here)[:3]:
+        call.out.line(f"there is a store for {phrase.directory(near.root)}: ckpt -C {phrase.shell(near.root)}")
+    return 0
+
+
+@dataclass
+class Findings:
+    """What a status is made of. `reason` says why the directory is not protected; empty while it is."""
+
+    place: Place
+    tip: Checkpoint | None = None
+    reason: str = ""
+    changed: list[bytes] = field(default_factory=list)
+    uncovered: dict[bytes, str] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    undo: str | None = None
+    redo: str | None = None
+    open_turns: tuple[OpenTurn, ...] = ()
+    uncertain: list[dict[str, Any]] = field(default_factory=list)
+    pending: bool = False
+    store_bytes: int = 0
+    count: int = 0
+
+
+def _status(call: Call, place: Place) -> int:
+    workspace = call.workspace()
+    found = examine(call, workspace, place)
+    if call.out.json:
+        call.out.document(_document(found))
+    else:
+        _print(call, workspace, found)
+    _note(found)
+    return 0
+
+
+def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
+    """Look at everything a status tells; writes nothing."""
+    from checkpointer.cli.show import next_undo
+    from checkpointer.cli.titles import open_turns, titles, uncertain
+    from checkpointer.workspace.tree import diff
+
+    found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain(workspace))
+    found.tip = workspace.store.tip()
+    found.pending = workspace.store.pending() is not None
+    found.store_bytes = bytes_below(place.directory)
+    timeline = workspace.timeline(found.open_turns)
+    found.count = len(timeline.checkpoints)
+    if place.state == "gone":
+        found.reason = "the directory is gone; ckpt undo or ckpt restore makes it again"
+    elif found.tip is None:
+        found.reason = "there is no checkpoint yet"
+    else:
+        try:
+            with call.progress() as bar:
+                present = workspace.look(progress=bar)
+            found.uncovered = dict(present.uncovered)
+            changes = diff(workspace.store.tree(found.tip), present.tree)
+            found.changed = listing.named_paths(changes)
+        except CheckpointerError as e:
+            found.reason = e.message
+    if not found.reason:
+        found.reason = unprotected_reason(workspace, place)
+    rows = listing.rows(timeline, titles(workspace))
+    found.rows = [row for row, _ in zip(rows, range(ROWS), strict=False)]
+    unit = next_undo(timeline)
+    found.undo = unit.handle if unit is not None else None
+    redo = timeline.redo_list()
+    found.redo = redo[-1].operation.unit if redo else None
+    return found
+
+
+def unprotected_reason(workspace: Workspace, place: Place) -> str:
+    """Why the next change would not be kept; empty where it would."""
+    if os.environ.get("CKPT_OFF") == "1":
+        return "it is switched off for this session (CKPT_OFF=1)"
+    if not os.access(place.directory, os.W_OK):
+        return "its store cannot be written from here"
+    return ""
+
+
+def bytes_below(directory: Path) -> int:
+    """Bytes of every file below a directory; what vanishes meanwhile does not count."""
+    total = 0
+    for where, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(where, name)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _print(call: Call, workspace: Workspace, found: Findings) -> None:
+    from checkpointer.cli.save import uncovered_words
+
+    style = call.out.style
+    out = call.out.line
+    since = f"last checkpoint {phrase.age(found.tip.meta.at)} ago" if found.tip else "no checkpoint yet"
+    if found.reason:
+        state = style("NOT PROTECTED", "red", "bold") + f": {found.reason}; {since}."
+    else:
+        state = style("protected", "green") + f", {since}."
+    out(f"{phrase.directory(found.place.root)}  {state}" + _changed_words(found))
+    if found.place.state == "moved" and found.place.old is not None:
+        out(f"this directory was {phrase.directory(found.place.old)}; its store follows at the next save")
+    if found.place.state == "remade":
+        out("another directory stands at this path than when its store was made; undo asks before it writes here")
+    if found.pending:
+        out("an undo or restore was cut short; the next command that writes finishes it: ckpt save")
+    if found.uncovered:
+        out("not covered: " + uncovered_words(workspace, found.uncovered))
+    for turn in found.open_turns:
+        out(
+            f"  t{turn.turn}  open, {turn.run} is at work"
+            if turn.alive
+            else f"  t{turn.turn}  cut off: {turn.run} is gone"
+        )
+    for call_ in found.uncertain:
+        out(f"  {call_.get('handle')}  uncertain: {call_.get('about')}")
+    _print_rows(call, workspace, found)
+    rest = f"store {phrase.size(found.store_bytes)}, {phrase.count(found.count, 'checkpoint')}"
+    out(style(rest + (f".  ckpt redo brings {found.redo} back" if found.redo else ""), "dim"))
+
+
+def _changed_words(found: Findings) -> str:
+    if not found.changed or found.tip is None:
+        return ""
+    working = [t for t in found.open_turns if t.alive]
+    steps = found.tip.meta.steps
+    since = steps[-1].split(".")[0] if steps else f"checkpoint {found.tip.number}"
+    whose = f"t{working[-1].turn} is at work" if working else "not by an agent"
+    return f"  changed since {since}, {whose}: {phrase.paths(found.changed)}"
+
+
+def _print_rows(call: Call, workspace: Workspace, found: Findings) -> None:
+    from checkpointer.cli.history import line
+
+    timeline = workspace.timeline(found.open_turns)
+    for row in found.rows:
+        files, stat = listing.counted(workspace, timeline, row)
+        text = line(call, row, files, listing.lines_of(stat))
+        if row.unit is not None and row.unit.handle == found.undo:
+            text += call.out.style("   <- ckpt undo takes this back", "cyan")
+        call.out.line(text)
+
+
+def _document(found: Findings) -> dict[str, Any]:
+    tip = found.tip
+    open_turn = found.open_turns[-1] if found.open_turns else None
+    return {
+        "schema": 1,
+        "workspace": os.fsdecode(found.place.root),
+        "store": str(found.place.directory),
+        "protected": not found.reason,
+        "reason": found.reason or None,
+        "since": phrase.stamp(tip.meta.at) if tip is not None else None,
+        "checkpoint": tip.number if tip is not None else None,
+        "changed": [to_json(p) for p in found.changed],
+        "uncovered": [{"path": to_json(p), "reason": r} for p, r in sorted(found.uncovered.items())],
+        "open_turn": f"t{open_turn.turn}" if open_turn is not None else None,
+        "undo": found.undo,
+        "redo": found.redo,
+        "uncertain": found.uncertain,
+        "store_bytes": found.store_bytes,
+        "state": found.place.state,
+        "pending": found.pending,
+    }
+
+
+def _empty(root: bytes) -> dict[str, Any]:
+    keys = ["store", "since", "checkpoint", "open_turn", "undo", "redo"]
+    return {
+        "schema": 1,
+        "workspace": to_json(root),
+        "protected": False,
+        "reason": NoStore.__doc__.split(";")[0] if NoStore.__doc__ else "",
+        **dict.fromkeys(keys),
+        "changed": [],
+        "uncovered": [],
+        "uncertain": [],
+        "store_bytes": 0,
+    }
+
+
+def _note(found: Findings) -> None:
+    """Keep what a shell prompt shows."""
+    from checkpointer.cli import prompt
+
+    prompt.note(
+        found.place.directory,
+        {
+            "protected": not found.reason,
+            "checkpoint": found.tip.number if found.tip else None,
+            "undo": found.undo,
+            "uncertain": len(found.uncertain),
+        },
+    )
