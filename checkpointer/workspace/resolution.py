@@ -14,15 +14,13 @@ from checkpointer.workspace.checkpoint import Operation, Paths, Segment
 from checkpointer.workspace.entry import Entry, below, parents, show, to_json
 from checkpointer.workspace.merge import Merged
 from checkpointer.workspace.obstacle import Mode
+from checkpointer.workspace.plan import never_held
 from checkpointer.workspace.selection import Move, Selection
 from checkpointer.workspace.timeline import Timeline
 from checkpointer.workspace.units import OUTSIDE, Change
 
 Merge = Callable[[Entry | None, Entry | None, Entry | None], Merged]
 Result = dict[bytes, Entry | None]
-
-NEVER_HELD = frozenset(("socket", "device", "uncovered"))
-"""Kinds that no checkpoint holds: nothing of this kind can be put back or taken away."""
 
 _DIRECTORY = Entry("dir", b"", 0o755)
 _NO_LINES: tuple[tuple[int, int], ...] = ()
@@ -82,15 +80,17 @@ def resolve(
     *,
     mode: Mode = "plain",
     inside: Callable[[bytes], Iterable[bytes]] = lambda directory: (),
+    obstructed: Mapping[bytes, str] | None = None,
 ) -> Resolution:
     """Merge the selection into the present files.
 
     `present` answers for every path, with an entry of kind `socket`, `device` or `uncovered` for what stands there
     and is not covered. `inside` lists the paths below a directory of the present (lazily, in any order).
+    `obstructed` are paths that a plan of an earlier resolution found in the way, and why: they stay, even by force.
     Raises `NothingToDo` if everything selected is there only because a later change put it there (rule 7), naming that
     one. Does not raise on a conflict: see `Resolution.refusal`.
     """
-    return _Work(selection, present, merge, mode, inside).resolution()
+    return _Work(selection, present, merge, mode, inside, obstructed or {}).resolution()
 
 
 class _Work:
@@ -103,6 +103,7 @@ class _Work:
         merge: Merge,
         mode: Mode,
         inside: Callable[[bytes], Iterable[bytes]],
+        obstructed: Mapping[bytes, str],
     ) -> None:
         self.selection = selection
         self.timeline = selection.timeline
@@ -110,6 +111,7 @@ class _Work:
         self.merge = merge
         self.mode = mode
         self.inside = inside
+        self.obstructed = obstructed
         self.result: Result = {}
         self.merged: set[bytes] = set()
         self.skipped: set[bytes] = set()
@@ -150,9 +152,9 @@ class _Work:
         for base, theirs in moves:
             if theirs == base or entry == theirs:
                 continue
-            if _never_held(entry) or _never_held(theirs):
-                kind = entry.kind if entry is not None and _never_held(entry) else theirs.kind if theirs else ""
-                self._in_the_way(path, _WHY_NEVER[kind], impossible=True)
+            stuck = self.obstructed.get(path) or never_held(entry) or never_held(theirs)
+            if stuck:
+                self._in_the_way(path, stuck, impossible=True)
                 return
             merged = self.merge(base, entry, theirs)
             if merged.why:
@@ -175,8 +177,8 @@ class _Work:
     ) -> None:
         """What a conflict at this path comes to: `goal` by force, else it stays as it is."""
         if self.mode == "force" and not impossible:
-            if _never_held(goal):
-                self._in_the_way(path, _WHY_NEVER[goal.kind if goal else ""], impossible=True)
+            if never_held(goal):
+                self._in_the_way(path, never_held(goal), impossible=True)
                 return
             self.result[path] = goal
             return
@@ -242,10 +244,10 @@ class _Work:
             if entry.kind == "dir":
                 continue
             why = f"{show(top)} is not a directory any more"
-            if self.mode == "force" and not _never_held(entry):
+            if self.mode == "force" and not never_held(entry):
                 self.result[top] = self._directory(top)
             else:
-                self._in_the_way(path, why, impossible=_never_held(entry), because=top)
+                self._in_the_way(path, why, impossible=bool(never_held(entry)), because=top)
             return True
         return False
 
@@ -258,7 +260,7 @@ class _Work:
         if not more:
             return False
         why = f"it is a directory now and holds {show(more[0])}"
-        stuck = [other for other in more if _never_held(self.present(other))]
+        stuck = [other for other in more if never_held(self.present(other))]
         if self.mode == "force" and not stuck:
             self.result.update(dict.fromkeys(more))
         else:
@@ -330,17 +332,6 @@ class _Work:
                     if other.path == change.path and other.key not in taken and self.timeline.state_of(other) == "open":
                         return unit.handle
         return None
-
-
-_WHY_NEVER = {
-    "socket": "a socket: no checkpoint holds one",
-    "device": "a device: no checkpoint holds one",
-    "uncovered": "not covered by any checkpoint",
-}
-
-
-def _never_held(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind in NEVER_HELD
 
 
 def compact(timeline: Timeline, changes: Iterable[Change]) -> tuple[tuple[Segment, Paths], ...]:
