@@ -17,7 +17,7 @@ from checkpointer.errors import TooOld, Usage
 from checkpointer.workspace.checkpoint import Checkpoint
 
 TURN = re.compile(r"t(\d{1,9})(?:\.(\d{1,9}))?")
-POINT = re.compile(r"\d+|now|@.+|t\d+(\.\d+)?-?|r\d+|u\d+")
+POINT = re.compile(r"[0-9]+|now|@.*|t\d+(\.\d+)?-?|r\d+|u\d+")
 RANGE = re.compile(r"t(\d{1,9})\.\.(?:t(\d{1,9}))?")
 
 
@@ -135,7 +135,10 @@ class Points:
         ago = re.fullmatch(r"(\d{1,6})\s*(s|m|min|h|d|w)", text)
         if ago:
             unit = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}[ago[2]]
-            return self._now - timedelta(**{unit: int(ago[1])})
+            try:
+                return self._now - timedelta(**{unit: int(ago[1])})
+            except OverflowError:
+                return datetime.min.replace(tzinfo=UTC)
         clock = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2}))?", text)
         try:
             if clock:

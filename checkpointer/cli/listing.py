@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from checkpointer.cli import phrase
-from checkpointer.cli.patch import Changes, Stat, deltas, stat
+from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
 from checkpointer.cli.titles import Title
 from checkpointer.workspace.checkpoint import Checkpoint, Segment
 from checkpointer.workspace.entry import Entry
@@ -16,6 +16,7 @@ from checkpointer.workspace.units import Unit
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
+    from checkpointer.workspace.objects import Objects
     from checkpointer.workspace.workspace import Workspace
 
 MANY = 2_000
