@@ -20,7 +20,10 @@ import binascii
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _ESCAPES = (frozenset(("b64",)), frozenset(("b64", "text")))
 _EXACT_FLOAT = 2.0**53
@@ -32,7 +35,7 @@ class NotJson(ValueError):
     """The value has no place in a log: its type, a NaN, a name twice, nested too deep."""
 
 
-class FrozenDict(dict[str, Any]):
+class FrozenDict(dict[K, V]):
     """A dict that cannot change, so that it may be shared and hashed."""
 
     __slots__ = ()
@@ -49,10 +52,10 @@ class FrozenDict(dict[str, Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return (FrozenDict, (dict(self),))
 
-    def __deepcopy__(self, memo: object) -> FrozenDict:
+    def __deepcopy__(self, memo: object) -> FrozenDict[K, V]:
         return self
 
-    def __copy__(self) -> FrozenDict:
+    def __copy__(self) -> FrozenDict[K, V]:
         return self
 
 
