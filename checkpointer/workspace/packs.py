@@ -9,17 +9,17 @@ from __future__ import annotations
 import errno
 import os
 import re
-import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 from checkpointer.errors import Damaged, MissingObject
 from checkpointer.workspace import loose
 from checkpointer.workspace.objects import CHUNK, ObjectType, new_hash, oid_of
 from checkpointer.workspace.packfile import ID_DELTA, OFFSET_DELTA, TYPES, Header, PackFile
-from checkpointer.workspace.packindex import PackIndex, Placed, encode_index
+from checkpointer.workspace.packindex import PackIndex
 from checkpointer.workspace.packwriter import PackWriter
+from checkpointer.workspace.reindex import indexed_again
 
 __all__ = ["PackWriter", "PackedObjects"]
 
@@ -49,6 +49,9 @@ class PackedObjects:
         self._open: OrderedDict[str, PackFile] = OrderedDict()
         self._listed: tuple[int, ...] | None = None
         self._unindexed: set[str] = set()
+        self._checked: set[str] = set()
+        self.distrusted: set[str] = set()
+        """Packs that `distrust_damaged_packs` found damaged: read from in need, never relied upon."""
 
     # What is there
 
@@ -91,6 +94,8 @@ class PackedObjects:
 
     def _learn(self, index: PackIndex) -> None:
         self._packs[index.name] = index
+        if index.name in self.distrusted:
+            return
         if index.count > _SMALL:
             self._large.append(index)
             return
@@ -100,6 +105,7 @@ class PackedObjects:
     def learn(self, name: str, index: bytes) -> None:
         """A pack was just written by this process: no need to read its idx file."""
         if self._listed is not None and name not in self._packs:
+            self._checked.add(name)
             self._learn(PackIndex(name, index))
 
     def _forget(self, gone: set[str]) -> None:
@@ -162,6 +168,10 @@ class PackedObjects:
                 offset = index.find(oid) if index.count <= _SMALL and index is not first[0] else None
                 if offset is not None:
                     yield index, offset
+        for name in sorted(self.distrusted & self._packs.keys()):
+            offset = self._packs[name].find(oid)
+            if offset is not None:
+                yield self._packs[name], offset
 
     def __contains__(self, oid: bytes) -> bool:
         self._look()
@@ -175,6 +185,24 @@ class PackedObjects:
             return None
         path = os.path.join(self.directory, text[:2], text[2:])
         return path if os.path.exists(path) else None
+
+    def distrust_damaged_packs(self) -> None:
+        """From now on, do not count as stored what stands in a pack whose end is not what its idx file says.
+
+        A cut short or overwritten pack would else be relied upon by every new checkpoint. Looks at the last bytes only.
+        """
+        for name, index in list(self._packs.items()):
+            if name not in self._checked:
+                try:
+                    pack = self.open_pack(name)
+                    fine = os.pread(pack.fd, 20, max(pack.length - 20, 0)) == index.pack_digest
+                except OSError:
+                    fine = False
+                self._checked.add(name)
+                if not fine:
+                    self.distrusted.add(name)
+        if self.distrusted:
+            self._forget(set())
 
     # Reading
 
@@ -212,35 +240,11 @@ class PackedObjects:
         for name in sorted(self._unindexed | self.damaged.keys()):
             if name not in self._packs:
                 try:
-                    self._learn(PackIndex(name, self.reindexed(name)))
+                    self._learn(PackIndex(name, indexed_again(os.path.join(self.pack_directory, name + ".pack"))))
                     new = True
                 except (Damaged, OSError):
                     continue
         return new
-
-    def reindexed(self, name: str) -> bytes:
-        """The idx file of one of our packs, made from the pack. Raises `Damaged` or OSError.
-
-        Packs with deltas were written by git, which can index them itself: `Damaged`.
-        """
-        pack = PackFile(os.path.join(self.pack_directory, name + ".pack"))
-        try:
-            head = os.pread(pack.fd, 12, 0)
-            if head[:8] != b"PACK\0\0\0\2":
-                raise Damaged(f"{pack.name} is not a pack")
-            placed = []
-            at = 12
-            for _ in range(int.from_bytes(head[8:12], "big")):
-                header = pack.header(at)
-                h = new_hash(pack.kind(header), header.size)
-                end = at
-                for chunk, end in pack.inflate_with_end(header):  # noqa: B007
-                    h.update(chunk)
-                placed.append(Placed(h.digest(), _crc(pack, at, end), at))
-                at = end
-            return encode_index(placed, pack.check_digest())
-        finally:
-            pack.close()
 
     def get(self, oid: bytes) -> tuple[ObjectType, bytes]:
         def packed(pack: PackFile, offset: int) -> tuple[ObjectType, bytes]:
@@ -285,26 +289,17 @@ class PackedObjects:
 
         return self._read(oid, packed, lambda path: loose.head(path)[0])
 
-    def everything(self) -> Iterator[bytes]:
-        """The id of every object there is, some perhaps more than once. Looks again first."""
+    def everything(self, *, without: Collection[str] = ()) -> Iterator[bytes]:
+        """The id of every object there is, some perhaps more than once; `without` names packs to pass over."""
         self.refresh()
         self._index_again()
-        for index in list(self._packs.values()):
-            for n in range(index.count):
-                yield index.oid(n)
+        for name, index in list(self._packs.items()):
+            if name not in without:
+                yield from (index.oid(n) for n in range(index.count))
         for fan in sorted(self._fans):
             for rest in os.listdir(os.path.join(self.directory, fan)):
                 if re.fullmatch(r"[0-9a-f]{38}", rest):
                     yield bytes.fromhex(fan + rest)
-
-
-def _crc(pack: PackFile, start: int, end: int) -> int:
-    crc = 0
-    while start < end:
-        chunk = os.pread(pack.fd, min(CHUNK, end - start), start)
-        crc = zlib.crc32(chunk, crc)
-        start += len(chunk)
-    return crc
 
 
 def _verified(oid: bytes, kind: ObjectType, data: bytes) -> tuple[ObjectType, bytes]:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
@@ -44,10 +44,19 @@ class PackWriter:
 
     Small packs stay in memory until then; larger ones go to a temporary file beside the other packs. Every pack has a
     `.keep` file, made before it has its name, so that a user's own `git gc` leaves it alone; it holds the `token`.
+    Without `keep` there is none: for packs of objects that refs lead to already.
     `with` aborts what was not finished. Raises `NoSpace`, `ReadOnlyStore`, `Failed`.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], objects: PackedObjects, token: str | None = None) -> None:
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        objects: PackedObjects,
+        token: str | None = None,
+        *,
+        keep: bool = True,
+    ) -> None:
+        self.keep = keep
         self.directory = os.path.join(directory, "pack")
         self.objects = objects
         self.token = token if token is not None else secrets.token_hex(8)
@@ -96,14 +105,46 @@ class PackWriter:
     def add(self, type: ObjectType, data: bytes) -> bytes:
         oid = oid_of(type, data)
         if not self._known(oid):
-            self.add_raw(oid, entry_header(type, len(data)) + deflate.compress(data))
+            entry = entry_header(type, len(data)) + deflate.compress(data)
+            self._placed.append((oid, zlib.crc32(entry), self.length))
+            self._added.add(oid)
+            self._put(entry)
         return oid
 
-    def add_raw(self, oid: bytes, entry: bytes, crc: int | None = None) -> None:
-        """Add a whole pack entry (header and zlib stream, no delta) of an object that is not stored yet."""
-        self._placed.append((oid, zlib.crc32(entry) if crc is None else crc, self.length))
+    def has(self, oid: bytes) -> bool:
+        """Was the object added to the pack being written?"""
+        return oid in self._added
+
+    def add_parts(self, oid: bytes, parts: Iterable[bytes]) -> None:
+        """Add a whole pack entry (header and zlib stream, no delta), whether or not the object is stored elsewhere.
+
+        Where `parts` raises, nothing was added.
+        """
+        mark = self._mark()
+        start, crc = self.length, 0
+        try:
+            for part in parts:
+                crc = zlib.crc32(part, crc)
+                self._put(part)
+        except BaseException:
+            self._back_to(mark)
+            raise
+        self._placed.append((oid, crc, start))
         self._added.add(oid)
-        self._put(entry)
+
+    def _mark(self) -> tuple[int, int, int]:
+        return self._written, len(self._held), self._held_bytes
+
+    def _back_to(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was put since the mark; what reached the file behind it is overwritten, or cut off at the end."""
+        written, held, held_bytes = mark
+        if self._written == written:
+            del self._held[held:]
+            self._held_bytes = held_bytes
+        else:
+            self._held.clear()
+            self._held_bytes = 0
+            self._written = written + held_bytes
 
     def _put(self, data: bytes) -> None:
         self._held.append(data)
@@ -139,8 +180,7 @@ class PackWriter:
         return oid, length
 
     def _stream(self, fd: int, size: int) -> bytes | None:
-        self._spill()
-        start = self._written
+        mark, start = self._mark(), self.length
         worth = deflate.shrinks(os.pread(fd, 16384, 0), os.pread(fd, 16384, size // 2)) if size else True
         packer = deflate.compressor(worth)
         h = new_hash("blob", size)
@@ -159,9 +199,7 @@ class PackWriter:
         self._put(piece)
         oid = h.digest()
         if read != size or self._known(oid):
-            self._held.clear()
-            self._held_bytes = 0
-            self._written = start  # what is behind is overwritten, or cut off at the end
+            self._back_to(mark)
             return oid if read == size else None
         self._placed.append((oid, crc, start))
         self._added.add(oid)
@@ -220,7 +258,8 @@ class PackWriter:
             disk.truncate(self._fd, self._written, self._temporary)
         name = f"pack-{digest.hex()}"
         target = os.path.join(self.directory, name)
-        disk.replace(f"{target}.keep", f"ckpt {self.token}\n".encode(), durable=False)
+        if self.keep:
+            disk.replace(f"{target}.keep", f"ckpt {self.token}\n".encode(), durable=False)
         disk.sync(self._fd, self._temporary)
         os.close(self._fd)
         self._fd = None
