@@ -45,7 +45,7 @@ Chain = tuple[Active, ...]
 _Key = tuple[tuple[Patterns, tuple[int, ...]], ...]
 
 
-def _rules(patterns: Patterns, ending: tuple[int, ...]) -> list[Rule]:
+def _rules(source: int, patterns: Patterns, ending: tuple[int, ...]) -> list[Rule]:
     completing: dict[int, list[Component]] = {}
     for n in ending:
         index, way = patterns.anchored[n]
@@ -53,7 +53,7 @@ def _rules(patterns: Patterns, ending: tuple[int, ...]) -> list[Rule]:
     found: list[Rule] = []
     for i, line in enumerate(patterns.lines):
         components = completing.get(i, []) if line.floating is None else [line.floating]
-        found.extend(Rule(component, line) for component in components)
+        found.extend(Rule(component, line, source) for component in components)
     return found
 
 
@@ -67,7 +67,7 @@ class Matchers:
         key = tuple((active.patterns, active.ending()) for active in chain)
         found = self._made.get(key)
         if found is None:
-            found = self._made[key] = Matcher([rule for part in key for rule in _rules(*part)])
+            found = self._made[key] = Matcher([rule for i, part in enumerate(key) for rule in _rules(i, *part)])
             if len(self._made) > _KEPT_MATCHERS:
                 self._made.popitem(last=False)
         return found
@@ -76,8 +76,8 @@ class Matchers:
 class DirectoryRules:
     """The rules for the names in one directory, which itself is taken to be ours.
 
-    `identity` (16 bytes) stands for the content of every rule file that can matter: while it is equal, so are all
-    answers for this directory. Made by `Rules` alone.
+    `identity` (16 bytes) stands for the content of every rule file that can matter, and for the git index of the nested
+    repository the directory lies in, if it lies in one: while it is equal, so are all answers. Made by `Rules` alone.
     """
 
     __slots__ = ("_above", "_added", "_chains", "_matcher", "_matchers", "_restart", "directory", "identity")
@@ -108,14 +108,11 @@ class DirectoryRules:
 
     def find(self, name: bytes, is_dir: bool) -> tuple[bytes, Line] | None:
         """The line that decides about this name, negative or not, and the file it stands in."""
-        line = (self._matcher or self._made()).find(name, is_dir)
-        if line is None:
+        rule = (self._matcher or self._made()).find(name, is_dir)
+        if rule is None:
             return None
         git, own = self._resolved()
-        for active in reversed(git + own):
-            if any(line is other for other in active.patterns.lines):
-                return active.source, line
-        return None
+        return (git + own)[rule.source].source, rule.line
 
     def _made(self) -> Matcher:
         git, own = self._resolved()

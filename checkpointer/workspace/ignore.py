@@ -24,7 +24,8 @@ from checkpointer.workspace.directoryrules import Active, Chain, DirectoryRules,
 from checkpointer.workspace.entry import parents
 from checkpointer.workspace.gitconfig import Environment, excludes_file
 from checkpointer.workspace.gitdir import GitDir, git_above, git_at
-from checkpointer.workspace.patterns import BRING_ALL_BACK, Patterns
+from checkpointer.workspace.indexfile import stamp
+from checkpointer.workspace.patterns import BRING_ALL_BACK, Patterns, Rule
 from checkpointer.workspace.plainfile import read_plain
 
 __all__ = ["CKPTIGNORE", "GITIGNORE", "DirectoryRules", "Origin", "Read", "Rules"]
@@ -139,7 +140,8 @@ class Rules:
             if git is not None:
                 base = self._base(git)
                 restart = tuple(Active(source, patterns) for source, patterns, _ in base)
-                digests += [b"restart", *(digest for _, _, digest in base)]
+                index = stamp(os.path.join(git.path, b"index"))  # what it tracks is ours whatever the rules say
+                digests += [b"restart", index, *(digest for _, _, digest in base)]
         added: list[Chain] = []
         for name in (GITIGNORE, CKPTIGNORE):
             found = self._file(os.path.join(directory, name), lambda n=name: look(n))  # type: ignore[misc]
@@ -203,19 +205,19 @@ class Rules:
         self._outer_identity = _digest(b"rules 1", *names, *digests)
         while True:
             chain: Chain = ()
-            dropped = None
+            dropped: Rule | None = None
             for level, name in zip(levels, names or [b""], strict=True):
                 chain += tuple(Active(source, patterns) for source, patterns, _ in level)
                 if not name:
                     break
                 dropped = self._matchers.of(chain).find(name, True)
-                if dropped is not None and not dropped.negative:
+                if dropped is not None and not dropped.line.negative:
                     break
                 dropped = None
                 chain = tuple(active.enter(name) for active in chain)
             if dropped is None:
                 return chain
-            levels = [[(s, p.without(dropped), d) for s, p, d in level] for level in levels]
+            levels = [[(s, p.without(dropped.line), d) for s, p, d in level] for level in levels]
 
 
 def _looking(fd: int, names: Container[bytes] | None = None) -> Read:

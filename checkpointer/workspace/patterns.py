@@ -23,10 +23,11 @@ class Line(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A line as it applies in one directory: what a name there must match."""
+    """A line as it applies in one directory: what a name there must match. `source` numbers the file it is from."""
 
     component: Component
     line: Line
+    source: int
 
 
 class Patterns:
@@ -173,10 +174,10 @@ class Matcher:
     def _directories(self) -> _Half:
         return _Half([(i, r.component) for i, r in enumerate(self.rules)])
 
-    def find(self, name: bytes, is_dir: bool) -> Line | None:
-        """The deciding line, negative or not; None where no line matches."""
+    def find(self, name: bytes, is_dir: bool) -> Rule | None:
+        """The deciding rule, negative or not; None where none matches."""
         i = (self._directories if is_dir else self._files).find(name)
-        return self.rules[i].line if i >= 0 else None
+        return self.rules[i] if i >= 0 else None
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:
         i = (self._directories if is_dir else self._files).find(name)
