@@ -1,0 +1,143 @@
+"""The real fold, selection and resolution, driven over files that are only dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from checkpointer.workspace.checkpoint import Checkpoint, Meta, Operation
+from checkpointer.workspace.entry import Entry, below
+from checkpointer.workspace.merge import Merged
+from checkpointer.workspace.obstacle import Mode
+from checkpointer.workspace.resolution import Resolution, resolve
+from checkpointer.workspace.selection import Selection, Selector, select_redo, select_undo
+from checkpointer.workspace.timeline import OpenTurn, Timeline, fold
+
+Files = Mapping[bytes, Entry]
+Merge = Callable[[Entry | None, Entry | None, Entry | None], Merged]
+START = datetime(2026, 12, 1, 14, 0, tzinfo=UTC)
+
+
+class PlainWorld:
+    """A workspace, its timeline, and what an agent, a person and `ckpt` do to it.
+
+    An operation that is refused leaves nothing behind, not even a capture.
+    """
+
+    fold = staticmethod(fold)
+    resolve = staticmethod(resolve)
+
+    def __init__(self, merge: Merge, files: Files | None = None) -> None:
+        self.merge = merge
+        self.files: dict[bytes, Entry] = dict(files or {})
+        self.checkpoints: list[Checkpoint] = []
+        self.trees: dict[int, dict[bytes, Entry]] = {}
+        self.had_run = False
+        self.head: str | None = None
+        self.open_turns: tuple[OpenTurn, ...] = ()
+        self.append(Meta("base", START))
+
+    def copy(self) -> PlainWorld:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        out.files, out.checkpoints, out.trees = dict(self.files), list(self.checkpoints), dict(self.trees)
+        return out
+
+    # Checkpoints.
+
+    def made(self, meta: Meta) -> Checkpoint:
+        number = self.checkpoints[-1].number + 1 if self.checkpoints else 1
+        parent = self.checkpoints[-1].id if self.checkpoints else None
+        return Checkpoint(number, f"{number:040x}", "0" * 40, parent, meta)
+
+    def append(self, meta: Meta) -> Checkpoint:
+        checkpoint = self.made(meta)
+        self.checkpoints.append(checkpoint)
+        self.trees[checkpoint.number] = dict(self.files)
+        return checkpoint
+
+    def meta(self, kind: str, **rest: object) -> Meta:
+        at = START + timedelta(minutes=len(self.checkpoints))
+        return Meta(kind, at, head=self.head, **rest)  # type: ignore[arg-type]
+
+    def capture(self, kind: str, *, steps: tuple[str, ...] = (), runs: tuple[str, ...] = ()) -> int:
+        if self.trees[self.checkpoints[-1].number] != self.files:
+            self.append(self.meta(kind, steps=steps, runs=runs))
+        return self.checkpoints[-1].number
+
+    def diff(self, a: int, b: int) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+        one, two = self.trees[a], self.trees[b]
+        return {p: (one.get(p), two.get(p)) for p in one.keys() | two.keys() if one.get(p) != two.get(p)}
+
+    def timeline(self, **facts: object) -> Timeline:
+        """With the present files as the newest checkpoint, though nothing is captured."""
+        checkpoints = list(self.checkpoints)
+        tip = checkpoints[-1].number
+        steps = tuple(h for turn in self.open_turns for h in turn.steps)
+        runs = tuple(turn.run for turn in self.open_turns if turn.steps)
+        if self.trees[tip] != self.files:
+            present = self.made(self.meta("before-restore", steps=steps, runs=runs))
+            self.trees[present.number] = dict(self.files)
+            checkpoints.append(present)
+        facts.setdefault("had_run", self.had_run)
+        return type(self).fold(checkpoints, self.diff, **facts)  # type: ignore[arg-type]
+
+    # What happens.
+
+    def step(self, handles: str | tuple[str, ...], runs: str | tuple[str, ...], files: Files) -> None:
+        self.capture("outside")
+        self.files = dict(files)
+        steps = (handles,) if isinstance(handles, str) else handles
+        self.capture("step", steps=steps, runs=(runs,) if isinstance(runs, str) else runs)
+
+    def select_undo(self, selector: Selector, mode: Mode = "plain", **rest: object) -> Selection:
+        return select_undo(
+            self.timeline(),
+            selector,
+            mode=mode,
+            open_turns=self.open_turns,
+            head=self.head,
+            **rest,  # type: ignore[arg-type]
+        )
+
+    def select_redo(self, selector: Selector, mode: Mode = "plain") -> Selection:
+        return select_redo(self.timeline(), selector, mode=mode, head=self.head)
+
+    def resolution(self, selection: Selection, mode: Mode) -> Resolution:
+        return type(self).resolve(selection, self.files.get, self.merge, mode=mode, inside=self.inside)
+
+    def inside(self, directory: bytes) -> Iterable[bytes]:
+        return [path for path in self.files if path != directory and below(path, directory)]
+
+    def carry_out(self, kind: str, resolution: Resolution) -> Resolution:
+        """Raises `Conflict` as the command does."""
+        if resolution.conflicts:
+            raise resolution.refusal()
+        steps = tuple(h for turn in self.open_turns for h in turn.steps)
+        self.capture("before-restore", steps=steps, runs=tuple(t.run for t in self.open_turns if t.steps))
+        for path, entry in resolution.result.items():
+            if entry is None:
+                del self.files[path]
+            else:
+                self.files[path] = entry
+        self.append(self.meta(kind, operation=resolution.operation))
+        return resolution
+
+    def undo(self, mode: Mode = "plain", selector: Selector | None = None) -> Resolution:
+        selection = self.select_undo(selector or Selector(), mode)
+        return self.carry_out("undo", self.resolution(selection, mode))
+
+    def redo(self, mode: Mode = "plain", selector: Selector | None = None) -> Resolution:
+        selection = self.select_redo(selector or Selector(), mode)
+        return self.carry_out("redo", self.resolution(selection, mode))
+
+    def restore(self, number: int, paths: Iterable[bytes] | None = None, runs: tuple[str, ...] = ()) -> None:
+        target = self.trees[number]
+        if paths is not None:
+            kept = {p: e for p, e in self.files.items() if not any(below(p, top) for top in paths)}
+            target = {**kept, **{p: e for p, e in target.items() if any(below(p, top) for top in paths)}}
+        self.capture("before-restore")
+        if target == self.files:
+            return
+        self.files = dict(target)
+        self.append(self.meta("restore", operation=Operation(f"restore {number}", number), runs=runs))
