@@ -202,6 +202,47 @@ def nearby(start: bytes) -> list[Place]:
     return found
 
 
+def exactly(path: bytes) -> Place | None:
+    """The store of exactly this directory (any spelling, existing or not), or the store that stands at `path`."""
+    path = guard.real(path)
+    directory = _by_digest().get(_digest(path))
+    if directory is not None:
+        return Place(path, directory, _state(path, directory))
+    return next((p for p in places() if os.fsencode(p.directory.resolve()) == path), None)
+
+
+def forget(place: Place) -> None:
+    """Delete a store: its checkpoints and its runs. The workspace is not touched.
+
+    Raises Busy while another process works on it or one of its runs has a live owner; Failed, ReadOnlyStore.
+    """
+    with contextlib.ExitStack() as held, disk.plain_errors(f"deleting {place.directory}"):
+        held.enter_context(disk.Lock(place.directory / "lock").held("forgetting the workspace"))
+        for lock in sorted(place.directory.glob("runs/*/lock")):
+            held.enter_context(disk.Lock(lock).held("forgetting the workspace", wait=0))
+        gone = place.directory.with_name(f".{place.directory.name}.{os.getpid()}.forgotten")
+        disk.rename(place.directory, gone)  # from here on there is no store, whatever stops us
+        disk.sync_directory(gone.parent)
+        _delete(gone)
+
+
+def _delete(directory: Path) -> None:
+    for where, directories, files in os.walk(directory, topdown=False):
+        for name in files:
+            disk.remove(os.path.join(where, name), missing_ok=True)
+        for name in directories:
+            inside = os.path.join(where, name)
+            disk.remove(inside) if os.path.islink(inside) else disk.remove_directory(inside)
+    disk.remove_directory(directory)
+
+
+def sweep() -> None:
+    """Finish deletions that were cut short."""
+    for left in stores().glob(".*.forgotten"):
+        with contextlib.suppress(OSError):
+            _delete(left)
+
+
 def within(root: bytes) -> list[Place]:
     """Stores of workspaces that lie inside this one."""
     return [p for p in places() if p.root.startswith(root.rstrip(b"/") + b"/")]

@@ -155,5 +155,7 @@ def root(ctx: click.Context) -> Any:
 
 def run(args: Sequence[str]) -> int:
     """Answer one call; the exit status. Raises click's and our exceptions."""
-    result = root.main(args=list(args), prog_name="ckpt", standalone_mode=False)
+    # Not click's `main`: it would turn a broken pipe and Ctrl-C into ends of its own.
+    with root.make_context("ckpt", list(args)) as ctx:
+        result = root.invoke(ctx)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
