@@ -17,6 +17,7 @@ import os
 import stat
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 
 from checkpointer.errors import Busy, Failed, NoSpace, ReadOnlyStore
@@ -189,6 +190,9 @@ def replace(path: AnyPath, data: bytes, *, mode: int = PRIVATE_FILE, durable: bo
         sync_directory(directory)
 
 
+_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
 class Lock:
     """An advisory exclusive lock on a file that is never renamed or removed. Not inherited, not re-entrant.
 
@@ -225,6 +229,7 @@ class Lock:
             os.close(fd)
             raise
         self.fd = fd
+        _locks.add(self)
 
     def holder(self) -> str:
         """Who holds or last held it, in words."""
@@ -248,6 +253,13 @@ class Lock:
             yield
         finally:
             self.release()
+
+
+def _after_fork_in_child() -> None:
+    forget_locks_in_child(*_locks)
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 def forget_locks_in_child(*locks: Lock) -> None:

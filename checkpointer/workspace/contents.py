@@ -1,0 +1,318 @@
+"""What one listed directory holds that is ours: names sorted out, contents read where they can have changed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from checkpointer.errors import CaptureFailed, Damaged
+from checkpointer.workspace.directories import Directories
+from checkpointer.workspace.entry import PERMISSIONS, show
+from checkpointer.workspace.frame import Frame
+from checkpointer.workspace.gittree import LINK, TREE, Item, decode_tree, file_mode
+from checkpointer.workspace.listing import Listing, Seen, is_other_spelling
+from checkpointer.workspace.objects import Objects, Sink
+from checkpointer.workspace.ours import Ours
+from checkpointer.workspace.reader import (
+    KEPT,
+    Content,
+    Moved,
+    Unreadable,
+    failed,
+    is_gitdir_file,
+    read_file,
+    read_link,
+    stat_of,
+)
+from checkpointer.workspace.table import Stat, pack, unpack_seen
+
+SLACK_NS = 100_000_000
+COARSE_SLACK_NS = 2_000_000_000
+_COARSE = 10_000_000
+_SPECIAL = frozenset((".git", ".gitignore", ".ckptignore"))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for a whole scan.
+
+    `device` is the root's file system, `store` the device and inode of a directory that is never looked into.
+    `started_ns` is the time of day at its start. An entry of the table counts only where its times are before
+    `trusted_before_ns`. `ours_same`: the checkpoint before and the tracked paths are those of the table. `limit` is the
+    size in bytes above which a file that was never covered is not. `usual` are the usual modes of files, executables,
+    directories.
+    """
+
+    root: bytes
+    device: int
+    store: tuple[int, int] | None
+    started_ns: int
+    trusted_before_ns: int | None
+    ours: Ours
+    ours_same: bool
+    objects: Objects | None
+    limit: int
+    usual: tuple[int, int, int]
+    reopenable: bool
+
+
+@dataclass
+class Tally:
+    """Counts of a scan: files looked at and bytes read so far, and how often each mode was seen."""
+
+    files: int = 0
+    bytes: int = 0
+    modes: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+
+def _reopen(root: bytes, path: bytes) -> int:
+    with Directories(root) as directories:
+        return directories.open_file(path)
+
+
+class Contents:
+    """Fills a `Frame` from its `Listing`."""
+
+    def __init__(self, terms: Terms, sink: Sink, tick: Callable[[], None]) -> None:
+        self.terms = terms
+        self.sink = sink
+        self.tally = Tally()
+        self.tick = tick
+        self.racy_from_ns = terms.started_ns - SLACK_NS
+        self.coarse_racy_from_ns = terms.started_ns - COARSE_SLACK_NS
+
+    def identify(self, frame: Frame, listing: Listing) -> bytes:
+        """The identity of the rules for the names in this directory."""
+        if frame.inside:
+            return b""
+        if not frame.rules:
+            names = {os.fsencode(e[0]) for e in listing.entries[1:] if type(e) is tuple and e[0] in _SPECIAL}
+            if listing.repository:
+                names.add(b".git")
+            frame.rules = self.terms.ours.rules.at(os.fsencode(frame.path), fd=frame.fd, names=names).identity
+        return frame.rules
+
+    def settle(self, frame: Frame, listing: Listing, *, last: bool) -> bool:
+        """Sort the names out and read what must be read. False: the directory changed meanwhile, list it again.
+
+        With `last` a name that vanished is left out, and one that cannot be held still raises `CaptureFailed`.
+        """
+        rules = self.identify(frame, listing)
+        frame.clear()
+        frame.rules = rules
+        frame.repository = listing.repository
+        trusted, olds = self._trusted(frame)
+        entries, subs = self._sort_out(frame, listing)
+        seen: list[Stat | Seen] = [frame.stat]
+        steady = True
+        for e in entries:
+            if isinstance(e, str):
+                seen.append(e)
+                continue
+            try:
+                self._entry(frame, e, trusted, olds, seen)
+            except Moved:
+                steady = False
+                if last and _exists(e[0], frame.fd):
+                    path = show(frame.path_of(e[0]))
+                    raise CaptureFailed(f"{path} changes faster than it can be read", kept=KEPT, path=path) from None
+            except OSError as e2:
+                raise failed(frame.path_of(e[0]), e2) from e2
+        frame.subs = tuple(subs)
+        mode = frame.stat[0] & PERMISSIONS
+        self.tally.modes["dir", mode] += 1
+        if mode != self.terms.usual[2]:
+            frame.note("modes", "", mode)
+        frame.seen = pack(seen)
+        now = stat_of(os.fstat(frame.fd))
+        return last or (steady and now == frame.stat)
+
+    def _trusted(self, frame: Frame) -> tuple[dict[str, Stat], dict[bytes, Item]]:
+        """Signatures from the table that count, and the git tree that was made of them."""
+        old = frame.old
+        if old is None:
+            return {}, {}
+        before = self.terms.trusted_before_ns
+        trusted = {
+            e[0]: e[1]
+            for e in unpack_seen(old.seen)[1:]
+            if len(e) == 2 and type(e) is tuple and (before is None or (e[1][3] < before and e[1][4] < before))
+        }
+        try:
+            return trusted, {item[0]: item for item in self.old_items(frame)} if trusted else {}
+        except Damaged:
+            return {}, {}  # everything in it is read again
+
+    def old_items(self, frame: Frame) -> list[Item]:
+        """The git tree of the record, files and links only. Raises `MissingObject`, `Damaged`."""
+        old = frame.old
+        if old is None or not old.tree or self.terms.objects is None:
+            return []
+        kind, data = self.terms.objects.get(old.tree)
+        if kind != "tree":
+            raise Damaged(f"object {old.tree.hex()} is a {kind}, not a tree")
+        return [item for item in decode_tree(data) if item[1] != TREE]
+
+    def _sort_out(self, frame: Frame, listing: Listing) -> tuple[list[Seen], list[str]]:
+        """The listed names that are ours; those that a rule ignores are noted in the frame."""
+        entries: list[Seen] = listing.entries[1:]  # type: ignore[assignment]
+        if frame.inside:  # only what is ours was listed
+            return entries, listing.subs
+        old = frame.old if frame.old is not None and frame.old.rules == frame.rules else None
+        unmatched: set[str] = set()
+        matched: set[str] = set()
+        if old is not None and not old.inside:
+            matched.update(old.matched, old.kept)
+            unmatched.update(e + "/" if isinstance(e, str) else e[0] for e in unpack_seen(old.seen)[1:])
+            unmatched -= matched
+        rules = self.terms.ours.rules.at(os.fsencode(frame.path))
+        ours: list[Seen] = []
+        for e in entries:
+            is_dir = isinstance(e, str)
+            name: str = e if is_dir else e[0]  # type: ignore[assignment]
+            key = name + "/" if is_dir else name
+            if key not in unmatched:
+                if key in matched or rules.ignored(os.fsencode(name), is_dir):
+                    if not self.terms.ours.keeps(frame.path_of(name), is_dir):
+                        frame.matched.append(key)
+                        continue
+                    frame.kept.append(key)
+                if is_other_spelling(name, frame.fd):
+                    continue
+            ours.append(e)
+        frame.matched.extend(listing.skipped)
+        return ours, [e for e in ours if isinstance(e, str)]
+
+    def _entry(
+        self,
+        frame: Frame,
+        e: tuple[str, Stat] | tuple[str, Stat, str],
+        trusted: dict[str, Stat],
+        olds: dict[bytes, Item],
+        seen: list[Stat | Seen],
+    ) -> None:
+        name, st = e[0], e[1]
+        kind = stat.S_IFMT(st[0])
+        encoded = os.fsencode(name)
+        why = ""
+        if len(e) == 3:
+            why = e[2]
+            self._tell(frame, name, why)
+            self._count(frame, name, st, encoded, self._keep(frame, name, st))
+        elif kind == stat.S_IFREG or kind == stat.S_IFLNK:
+            old = olds.get(encoded)
+            if trusted.get(name) == st and old is not None and (old[1] == LINK) == (kind == stat.S_IFLNK):
+                oid = old[2]
+            elif name == ".git" and (kind == stat.S_IFLNK or trusted.get(name) == st or is_gitdir_file(name, frame.fd)):
+                frame.repository = True
+                seen.append((name, st, "racy") if self._is_racy(st) else (name, st))
+                return
+            else:
+                oid, st, why = self._content(frame, name, st)
+            self._count(frame, name, st, encoded, oid)
+        elif kind == stat.S_IFIFO:
+            frame.note("fifos", name, st[0] & PERMISSIONS)
+            frame.files += 1
+        else:
+            self._tell(frame, name, "socket" if kind == stat.S_IFSOCK else "device")
+        seen.append((name, st, why) if why else (name, st))
+
+    def _count(self, frame: Frame, name: str, st: Stat, encoded: bytes, oid: bytes) -> None:
+        self.tally.files += 1
+        if not oid:
+            return
+        frame.files += 1
+        if stat.S_ISLNK(st[0]):
+            frame.items.append((encoded, LINK, oid))
+            return
+        mode = st[0] & PERMISSIONS
+        executable = mode & 0o100 != 0
+        frame.items.append((encoded, file_mode(mode), oid))
+        self.tally.modes["executable" if executable else "file", mode] += 1
+        if mode != self.terms.usual[executable]:
+            frame.note("modes", name, mode)
+
+    def _keep(self, frame: Frame, name: str, st: Stat) -> bytes:
+        """What was covered before and cannot be read now stays as it was, with its mode as seen."""
+        if not stat.S_ISREG(st[0]):
+            return b""
+        return self.terms.ours.covered_file(frame.path_of(name)) or b""
+
+    def _content(self, frame: Frame, name: str, st: Stat) -> tuple[bytes, Stat, str]:
+        """Id, signature, and why it must not be trusted later (`""`: it may be)."""
+        known = frame.known.get(name)
+        if known is not None and known[0] == st:
+            if known[3] in ("torn", "unreadable", "too-large"):
+                self._tell(frame, name, known[3])
+            return known[1:]
+        oid, now, why = self._read(frame, name, st)
+        if not why and self._is_racy(now):
+            why = "racy"
+        frame.known[name] = (now, oid, now, why)
+        return oid, now, why
+
+    def _tell(self, frame: Frame, name: str, why: str) -> None:
+        if why == "torn":
+            frame.note("torn", name, 1)
+        else:
+            frame.note("uncovered", name, why)
+
+    def _is_racy(self, st: Stat) -> bool:
+        """Could the file be changed once more without a new time?"""
+        coarse = st[4] % _COARSE == 0
+        since = self.coarse_racy_from_ns if coarse else self.racy_from_ns
+        return st[4] >= since or since <= st[3] <= time.time_ns() + COARSE_SLACK_NS
+
+    def _read(self, frame: Frame, name: str, st: Stat) -> tuple[bytes, Stat, str]:
+        path = frame.path_of(name)
+        ours = self.terms.ours
+        try:
+            if stat.S_ISLNK(st[0]):
+                content = read_link(name, frame.fd, self.sink)
+            elif st[2] > self.terms.limit and not ours.requires(path) and ours.covered_file(path) is None:
+                self._tell(frame, name, "too-large")
+                return b"", st, "too-large"
+            else:
+                content = self._file(frame, name, path)
+        except Unreadable:
+            if not ours.requires(path):
+                self._tell(frame, name, "unreadable")
+                return self._keep(frame, name, st), st, "unreadable"
+            content = self._made_readable(frame, name, path, st)
+        self.tally.bytes += content.read
+        self.tick()
+        if content.torn:
+            self._tell(frame, name, "torn")
+        return content.oid, content.stat, "torn" if content.torn else ""
+
+    def _file(self, frame: Frame, name: str, path: bytes) -> Content:
+        reopen = partial(_reopen, self.terms.root, path) if self.terms.reopenable else None
+        return read_file(name, frame.fd, self.sink, reopen)
+
+    def _made_readable(self, frame: Frame, name: str, path: bytes, st: Stat) -> Content:
+        """Read a file that must be covered by giving ourselves the right to, for as long as that takes."""
+        mode = st[0] & PERMISSIONS
+        try:
+            with Directories(self.terms.root) as directories:
+                directories.set_mode(path, mode | stat.S_IRUSR)
+                try:
+                    content = self._file(frame, name, path)
+                finally:
+                    directories.set_mode(path, mode)
+            now = stat_of(os.stat(name, dir_fd=frame.fd, follow_symlinks=False))
+        except (OSError, Unreadable) as e:
+            raise CaptureFailed(f"{show(path)} cannot be read, so it cannot be kept", kept=KEPT, path=show(path)) from e
+        return content._replace(stat=now)
+
+
+def _exists(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
