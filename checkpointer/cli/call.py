@@ -101,6 +101,12 @@ class Call:
         workspace.notices.clear()
         workspace.store.notices.clear()
 
+    def others(self) -> list[Workspace]:
+        """Workspaces inside this one, or around it, whose locks a restore takes too."""
+        root = self.place().root
+        around = [p for p in home.places() if p.root and root.startswith(p.root.rstrip(b"/") + b"/")]
+        return [home.open_place(p) for p in (*home.within(root), *around) if p.state != "moved"]
+
     def progress(self) -> Bar:
         """A bar on stderr for what takes longer than half a second."""
         from checkpointer.cli.progress import Bar

@@ -14,7 +14,7 @@ from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.handle import Points, reads_as_handle
 from checkpointer.cli.output import wants_color
-from checkpointer.cli.patch import Changes, Delta, Stat, colored, deltas, others, patch, stat, stat_table
+from checkpointer.cli.patch import Changes, Delta, Read, Stat, colored, deltas, others, patch, stat, stat_table
 from checkpointer.errors import NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import Entry, show, to_json
@@ -100,9 +100,9 @@ def diff(ctx: click.Context, as_stat: bool, name_only: bool, exit_code: bool, wo
             for path in listing.named_paths(changes):
                 call.out.line(show(path) if path else ".")
         elif as_stat:
-            print_stat(call, workspace, changes, objects)
+            print_stat(call, listing.reader(workspace, objects), changes)
         else:
-            print_patches(call, workspace, changes, objects)
+            print_patches(call, listing.reader(workspace, objects), changes)
     return status
 
 
@@ -138,8 +138,7 @@ def compare(
     return difference(first, second, paths), objects
 
 
-def print_patches(call: Call, workspace: Workspace, changes: Changes, objects: Objects | None = None) -> None:
-    read = listing.reader(workspace, objects)
+def print_patches(call: Call, read: Read, changes: Changes) -> None:
     color = wants_color(call.out.color, sys.stdout)
     for text in _others(changes):
         call.out.line(text)
@@ -153,8 +152,7 @@ def _others(changes: Changes) -> list[str]:
     return list(others({p: c for p, c in changes.items() if p in shown}))
 
 
-def print_stat(call: Call, workspace: Workspace, changes: Changes, objects: Objects | None = None) -> None:
-    read = listing.reader(workspace, objects)
+def print_stat(call: Call, read: Read, changes: Changes) -> None:
     found: list[tuple[Delta, Stat]] = [(d, stat(d, read)) for d in deltas(changes)]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
     for text in stat_table(found, width):

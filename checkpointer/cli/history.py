@@ -49,7 +49,7 @@ def log(
             files, stat = listing.counted(workspace, timeline, row)
             call.out.line(line(call, row, files, listing.lines_of(stat)))
             if patch:
-                print_patches(call, workspace, _narrowed(timeline, row, paths))
+                print_patches(call, listing.reader(workspace), _narrowed(timeline, row, paths))
                 call.out.line()
         if empty and not call.out.json:
             call.out.note("nothing" + (" that fits" if timeline.checkpoints else " yet"))

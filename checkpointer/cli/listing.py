@@ -11,11 +11,12 @@ from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
 from checkpointer.cli.titles import Title
 from checkpointer.workspace.checkpoint import Checkpoint, Segment
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.timeline import Timeline
+from checkpointer.workspace.timeline import OpenTurn, Timeline
 from checkpointer.workspace.units import Unit
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
+    from checkpointer.workspace.basis import Basis
     from checkpointer.workspace.objects import Objects
     from checkpointer.workspace.workspace import Workspace
 
@@ -118,18 +119,34 @@ def rows(timeline: Timeline, titles: Mapping[str, Title], *, every: bool = False
             yield Row(**{**row.__dict__, "state": state})
 
 
-def counted(workspace: Workspace, timeline: Timeline, row: Row) -> tuple[int, Stat | None]:
+def counted(
+    workspace: Workspace, timeline: Timeline, row: Row, objects: Objects | None = None
+) -> tuple[int, Stat | None]:
     """Files changed in a row, and lines; None for the lines of a row with too many files."""
     changes = changes_of(timeline, row.segments)
     files = len(named_paths(changes))
     if files > MANY:
         return files, None
-    read = reader(workspace)
+    read = reader(workspace, objects)
     added = removed = 0
     for delta in deltas(changes):
         one = stat(delta, read)
         added, removed = added + one.added, removed + one.removed
     return files, Stat(added, removed)
+
+
+def looked(call: Call, workspace: Workspace, started: Sequence[OpenTurn]) -> Basis:
+    """The timeline with the files as they are now as its newest point; nothing is written.
+
+    Raises CaptureFailed, Damaged.
+    """
+    from checkpointer.workspace.basis import Basis
+
+    with call.progress() as bar:
+        present = workspace.look(progress=bar)
+    steps = tuple(dict.fromkeys(step for turn in started for step in turn.steps))
+    runs = tuple(dict.fromkeys(turn.run for turn in started))
+    return Basis.looked(workspace.store, present, workspace.meta("outside", runs=runs, steps=steps))
 
 
 def reader(workspace: Workspace, objects: Objects | None = None) -> Read:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from checkpointer.cli import phrase
 from checkpointer.cli.failure import conflict_line
 from checkpointer.cli.save import REASONS, uncovered_document
-from checkpointer.workspace.entry import to_json
+from checkpointer.workspace.entry import from_json, show, to_json
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
@@ -67,21 +67,20 @@ def report(
         if paths:
             call.out.line(f"{word}: {phrase.paths(paths, most)}")
     left = [conflict_line(c) for c in outcome.conflicts]
-    left += [phrase.shell(p) for p in outcome.skipped if p not in {_path(c) for c in outcome.conflicts}]
+    said = {_path(c) for c in outcome.conflicts}
+    told = "\n".join(outcome.notes)
+    left += [phrase.shell(p) for p in outcome.skipped if p not in said and f"{show(p)} is left" not in told]
     for text in left:
         call.out.line(f"left: {text}")
-    if outcome.kept:
-        call.out.line(f"kept, because ignored: {phrase.paths(outcome.kept, most)}")
     if outcome.uncovered:
-        words = [f"{phrase.shell(p)} ({REASONS.get(r, r)})" for p, r in sorted(outcome.uncovered.items())[:most]]
-        call.out.line(f"not covered, not touched: {' '.join(words)}")
+        words = [f"{phrase.shell(p)} ({REASONS.get(r, r)})" for p, r in sorted(outcome.uncovered.items())]
+        more = f" and {len(words) - 4:,} more" if len(words) > 4 else ""
+        call.out.line(f"not covered, not touched: {' '.join(words[:4])}{more}")
     for text in outcome.notes:
         call.out.line(text)
 
 
 def _path(conflict: Any) -> bytes:
-    from checkpointer.workspace.entry import from_json
-
     path = conflict["path"]
     return path if isinstance(path, bytes) else from_json(path)
 

@@ -14,6 +14,7 @@ from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import points_of
 from checkpointer.cli.save import note_prompt
+from checkpointer.cli.titles import open_turns
 from checkpointer.cli.undo import fresh_paths
 from checkpointer.errors import Usage
 
@@ -50,7 +51,9 @@ def restore(
             paths,
             dry_run=dry_run,
             by="agent" if call.inside_agent() else "person",
+            open_turns=open_turns(workspace),
             progress=bar,
+            others=call.others(),
         )
     if not result.dry_run:
         if call.place().state in ("remade", "gone"):

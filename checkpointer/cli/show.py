@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +14,8 @@ from checkpointer.cli.call import Call
 from checkpointer.cli.difference import narrowed, points_of, print_patches, print_stat
 from checkpointer.cli.handle import TURN
 from checkpointer.cli.listing import lines_of, named_paths
-from checkpointer.cli.patch import Changes, deltas, stat
-from checkpointer.cli.titles import Title, titles
+from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
+from checkpointer.cli.titles import Title, open_turns, titles
 from checkpointer.errors import NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import to_json
@@ -22,6 +24,30 @@ from checkpointer.workspace.units import Step, Unit
 
 if TYPE_CHECKING:
     from checkpointer.workspace.workspace import Workspace
+
+
+@dataclass
+class Subject:
+    """A turn, restore or edit, or one step of a turn, and what to read it from."""
+
+    unit: Unit
+    steps: list[Step]
+    timeline: Timeline
+    read: Read
+    uncovered: Mapping[bytes, str]
+    title: Title
+    paths: list[bytes]
+
+    @property
+    def end(self) -> Checkpoint:
+        return next(c for c in self.timeline.checkpoints if c.number == self.unit.last)
+
+    @property
+    def changes(self) -> Changes:
+        return narrowed(listing.changes_of(self.timeline, [g for s in self.steps for g in s.segments]), self.paths)
+
+    def of(self, step: Step) -> Changes:
+        return narrowed(listing.changes_of(self.timeline, step.segments), self.paths)
 
 
 @click.command(cls=Command)
@@ -33,26 +59,46 @@ def show(ctx: click.Context, as_stat: bool, handle: str | None) -> int:
     call: Call = ctx.find_object(Call)  # type: ignore[assignment]
     paths = call.relative(paths_of(ctx) or ())
     workspace = call.workspace()
-    timeline = workspace.timeline()
-    named = titles(workspace)
-    match = TURN.fullmatch(handle) if handle is not None else None
     if handle is None:
-        unit: Unit | None = next_undo(timeline)
-        if unit is None:
-            raise NothingToDo("nothing to show: nothing to undo", next=("ckpt log", "ckpt diff"))
-    elif match:
-        unit = timeline.turn(int(match[1]))
-        if unit is None:
-            raise points_of(workspace).no_turn(handle)
+        subject = _next(call, workspace, paths)
+    elif TURN.fullmatch(handle):
+        subject = _named(workspace, handle, paths)
     else:
-        unit = None
+        return _show_checkpoint(call, workspace, handle, paths, as_stat)
+    if call.out.json:
+        call.out.document(_unit_document(subject))
+        return 0
+    with call.out.paged(str(call.config["ui.pager"])):
+        _show_unit(call, subject, as_stat)
+    return 0
+
+
+def _next(call: Call, workspace: Workspace, paths: list[bytes]) -> Subject:
+    """What undo would take back; it may end at the files as they are now."""
+    basis = listing.looked(call, workspace, open_turns(workspace))
+    timeline = basis.timeline(workspace.facts)
+    unit = next_undo(timeline)
     if unit is None:
-        assert handle is not None
-        return _show_checkpoint(call, workspace, timeline, handle, paths, as_stat)
-    steps = [s for s in unit.steps if match is None or match[2] is None or _is(s, int(match[1]), int(match[2]))]
-    if not steps:
-        raise points_of(workspace).no_turn(handle or unit.handle)
-    return _show_unit(call, workspace, timeline, unit, steps, named.get(unit.handle, Title()), paths, as_stat)
+        raise NothingToDo("nothing to show: nothing to undo", next=("ckpt log", "ckpt diff"))
+    read = listing.reader(workspace, basis.present.tree.objects)
+    title = titles(workspace).get(unit.handle, Title())
+    return Subject(unit, list(unit.steps), timeline, read, basis.present.uncovered, title, paths)
+
+
+def _named(workspace: Workspace, handle: str, paths: list[bytes]) -> Subject:
+    match = TURN.fullmatch(handle)
+    assert match is not None
+    timeline = workspace.timeline()
+    unit = timeline.turn(int(match[1]))
+    steps = [] if unit is None else list(unit.steps)
+    if match[2] is not None:
+        steps = [s for s in steps if any(h.turn == int(match[1]) and h.step == int(match[2]) for h in s.handles)]
+    if unit is None or not steps:
+        raise points_of(workspace).no_turn(handle)
+    end = next(c for c in timeline.checkpoints if c.number == unit.last)
+    uncovered = workspace.store.tree(end).extras.uncovered
+    title = titles(workspace).get(unit.handle, Title())
+    return Subject(unit, steps, timeline, listing.reader(workspace), uncovered, title, paths)
 
 
 def next_undo(timeline: Timeline) -> Unit | None:
@@ -63,75 +109,49 @@ def next_undo(timeline: Timeline) -> Unit | None:
     return None
 
 
-def _is(step: Step, turn: int, number: int) -> bool:
-    return any(h.turn == turn and h.step == number for h in step.handles)
+def _show_unit(call: Call, subject: Subject, as_stat: bool) -> None:
+    unit = subject.unit
+    call.out.line(call.out.style(_headline(subject), "bold"))
+    stepwise = unit.kind == "turn" and any(step.exact for step in subject.steps)
+    if stepwise:
+        for step in subject.steps:
+            call.out.line("  " + _step_line(subject, step))
+    if as_stat and not stepwise:
+        print_stat(call, subject.read, subject.changes)
+    elif not as_stat:
+        call.out.line()
+        print_patches(call, subject.read, subject.changes)
 
 
-def _show_unit(
-    call: Call,
-    workspace: Workspace,
-    timeline: Timeline,
-    unit: Unit,
-    steps: list[Step],
-    title: Title,
-    paths: list[bytes],
-    as_stat: bool,
-) -> int:
-    per_step = [(s, narrowed(listing.changes_of(timeline, s.segments), paths)) for s in steps]
-    whole = listing.net(timeline.diff(*seg) for seg in sorted(g for s in steps for g in s.segments))
-    changes = narrowed(whole, paths)
-    end = next(c for c in timeline.checkpoints if c.number == unit.last)
-    if call.out.json:
-        state = timeline.state_of_unit(unit)
-        call.out.document(_document(workspace, unit.handle, end, per_step, changes, title, state))
-        return 0
-    with call.out.paged(str(call.config["ui.pager"])):
-        call.out.line(call.out.style(_headline(unit, end, title, timeline), "bold"))
-        for step, own in per_step:
-            if unit.kind == "turn" and step.exact:
-                call.out.line("  " + _step_line(workspace, step, own, title))
-        if as_stat:
-            if not any(s.exact for s in steps) or unit.kind != "turn":
-                print_stat(call, workspace, changes)
-        else:
-            call.out.line()
-            print_patches(call, workspace, changes)
-    return 0
-
-
-def _headline(unit: Unit, end: Checkpoint, title: Title, timeline: Timeline) -> str:
+def _headline(subject: Subject) -> str:
+    unit, title, end = subject.unit, subject.title, subject.end
     at = title.started or end.meta.at
     seconds = f" ({phrase.span(title.seconds)})" if title.seconds is not None else ""
     label = title.prompt or end.meta.label
     words = [unit.handle, title.agent, " ".join(sorted(unit.runs)), f"{phrase.clock(at)}{seconds}"]
-    state = {"back": "  undone", "left": "  left by an undo"}.get(timeline.state_of_unit(unit) or "", "")
+    state = {"back": "  undone", "left": "  left by an undo"}.get(subject.timeline.state_of_unit(unit) or "", "")
     return " ".join(w for w in words if w) + (f"  {phrase.quoted(label)}" if label else "") + state
 
 
-def _step_line(workspace: Workspace, step: Step, changes: Changes, title: Title) -> str:
+def _step_line(subject: Subject, step: Step) -> str:
     """`t3.1  Edit  src/checkout.py  +80 -40`."""
-    call = (title.calls or {}).get(step.handle)
+    call = (subject.title.calls or {}).get(step.handle)
+    changes = subject.of(step)
     names = named_paths(changes)
     gone = [p for p in names if changes[p][1] is None]
     stayed = [p for p in names if changes[p][1] is not None]
-    read = listing.reader(workspace)
-    stats = [stat(d, read) for d in deltas(changes)] if len(names) <= listing.MANY else []
-    lines = (
-        lines_of(stats[0]._replace(added=sum(s.added for s in stats), removed=sum(s.removed for s in stats)))
-        if stats
-        else ""
-    )
+    counts = [stat(d, subject.read) for d in deltas(changes)] if len(names) <= listing.MANY else []
+    lines = lines_of(Stat(sum(c.added for c in counts), sum(c.removed for c in counts)))
     deleted = f"{phrase.count(len(gone), 'file')} deleted" if gone else ""
     about = [call.tool, call.about] if call is not None else []
     listed = phrase.paths(stayed, 5) if call is None or stayed != [call.about.encode()] else ""
-    return "  ".join(w for w in (f"{step.handle:6}", *about, lines, listed, deleted) if w)
+    return "  ".join(w for w in (f"{step.handle:6}", *about, f"{lines:8}", listed, deleted) if w).rstrip()
 
 
-def _show_checkpoint(
-    call: Call, workspace: Workspace, timeline: Timeline, word: str, paths: list[bytes], as_stat: bool
-) -> int:
+def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[bytes], as_stat: bool) -> int:
     from checkpointer.workspace.tree import diff
 
+    timeline = workspace.timeline()
     checkpoint = points_of(workspace).resolve(word)
     if checkpoint is None:
         raise Usage("now is the files on disk", next=("ckpt diff",))
@@ -143,7 +163,8 @@ def _show_checkpoint(
     if before is not None:
         changes = diff(workspace.store.tree(before), workspace.store.tree(checkpoint), paths)
     if call.out.json:
-        call.out.document(_document(workspace, str(checkpoint.number), checkpoint, [], changes, Title(), None))
+        uncovered = workspace.store.tree(checkpoint).extras.uncovered
+        call.out.document(_document(str(checkpoint.number), checkpoint, changes, uncovered))
         return 0
     meta = checkpoint.meta
     head = [f"checkpoint {checkpoint.number}", meta.kind, *meta.steps, " ".join(meta.runs), phrase.clock(meta.at)]
@@ -157,37 +178,33 @@ def _show_checkpoint(
             files = sum(entry.kind != "dir" for _, entry in tree.walk())
             call.out.line(f"{phrase.count(files, 'file')}; no checkpoint before it is kept to compare with")
         elif as_stat:
-            print_stat(call, workspace, changes)
+            print_stat(call, listing.reader(workspace), changes)
         else:
-            print_patches(call, workspace, changes)
+            print_patches(call, listing.reader(workspace), changes)
     return 0
 
 
-def _document(
-    workspace: Workspace,
-    handle: str,
-    end: Checkpoint,
-    steps: list[tuple[Step, Changes]],
-    changes: Changes,
-    title: Title,
-    state: str | None,
-) -> dict[str, Any]:
+def _document(handle: str, end: Checkpoint, changes: Changes, uncovered: Mapping[bytes, str]) -> dict[str, Any]:
     return {
         "schema": 1,
         "handle": handle,
         "checkpoint": end.number,
-        "commit": end.id,
+        "commit": end.id or None,
         "kind": end.kind,
         "at": phrase.stamp(end.meta.at),
         "run": end.meta.runs[0] if end.meta.runs else None,
-        "prompt": title.prompt or None,
         "label": end.meta.label,
-        "undone": state == "back",
-        "steps": [{"handle": s.handle, "exact": s.exact, "changed": _paths(c)} for s, c in steps],
         "changed": _paths(changes),
-        "uncovered": [
-            {"path": to_json(p), "reason": r} for p, r in sorted(workspace.store.tree(end).extras.uncovered.items())
-        ],
+        "uncovered": [{"path": to_json(p), "reason": r} for p, r in sorted(uncovered.items())],
+    }
+
+
+def _unit_document(subject: Subject) -> dict[str, Any]:
+    return {
+        **_document(subject.unit.handle, subject.end, subject.changes, subject.uncovered),
+        "prompt": subject.title.prompt or None,
+        "undone": subject.timeline.state_of_unit(subject.unit) == "back",
+        "steps": [{"handle": s.handle, "exact": s.exact, "changed": _paths(subject.of(s))} for s in subject.steps],
     }
 
 

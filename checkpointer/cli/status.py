@@ -20,7 +20,8 @@ from checkpointer.workspace.entry import to_json
 
 if TYPE_CHECKING:
     from checkpointer.home import Place
-    from checkpointer.workspace.timeline import OpenTurn
+    from checkpointer.workspace.objects import Objects
+    from checkpointer.workspace.timeline import OpenTurn, Timeline
     from checkpointer.workspace.workspace import Workspace
 
 ROWS = 5
@@ -74,6 +75,8 @@ class Findings:
     pending: bool = False
     store_bytes: int = 0
     count: int = 0
+    timeline: Timeline | None = None
+    objects: Objects | None = None
 
 
 def _status(call: Call, place: Place) -> int:
@@ -91,7 +94,6 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     """Look at everything a status tells; writes nothing."""
     from checkpointer.cli.show import next_undo
     from checkpointer.cli.titles import open_turns, titles, uncertain
-    from checkpointer.workspace.tree import diff
 
     found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain(workspace))
     found.tip = workspace.store.tip()
@@ -99,17 +101,18 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     found.store_bytes = bytes_below(place.directory)
     timeline = workspace.timeline(found.open_turns)
     found.count = len(timeline.checkpoints)
+    found.timeline = timeline
     if place.state == "gone":
         found.reason = "the directory is gone; ckpt undo or ckpt restore makes it again"
     elif found.tip is None:
         found.reason = "there is no checkpoint yet"
     else:
         try:
-            with call.progress() as bar:
-                present = workspace.look(progress=bar)
-            found.uncovered = dict(present.uncovered)
-            changes = diff(workspace.store.tree(found.tip), present.tree)
-            found.changed = listing.named_paths(changes)
+            basis = listing.looked(call, workspace, found.open_turns)
+            found.uncovered = dict(basis.present.uncovered)
+            found.objects = basis.present.tree.objects
+            found.timeline = timeline = basis.timeline(workspace.facts)
+            found.changed = listing.named_paths(basis.diff(found.tip.number, basis.newest.number))
         except CheckpointerError as e:
             found.reason = e.message
     if not found.reason:
@@ -189,9 +192,9 @@ def _changed_words(found: Findings) -> str:
 def _print_rows(call: Call, workspace: Workspace, found: Findings) -> None:
     from checkpointer.cli.history import line
 
-    timeline = workspace.timeline(found.open_turns)
+    assert found.timeline is not None
     for row in found.rows:
-        files, stat = listing.counted(workspace, timeline, row)
+        files, stat = listing.counted(workspace, found.timeline, row, found.objects)
         text = line(call, row, files, listing.lines_of(stat))
         if row.unit is not None and row.unit.handle == found.undo:
             text += call.out.style("   <- ckpt undo takes this back", "cyan")

@@ -83,6 +83,7 @@ def _answer(ctx: click.Context, words: tuple[str, ...], flags: dict[str, Any], v
             dry_run=flags["dry_run"],
             by="agent" if call.inside_agent() else "person",
             progress=bar,
+            others=call.others(),
             **({"open_turns": started} if verb == "undo" else {}),
         )
     if not result.dry_run:
