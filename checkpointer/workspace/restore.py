@@ -56,6 +56,8 @@ class Carrier:
         self.lenient = lenient
         self.progress = progress
         self.carried = Carried()
+        self.over = False
+        """Did it end, done or taken back? While false, the files stand somewhere between."""
         self._root = os.geteuid() == 0
         self._touched: dict[bytes, Entry | None] = {}  # what we made of it, for taking back
         self._put: dict[bytes, Signature] = {}
@@ -74,11 +76,13 @@ class Carrier:
         except BaseException as e:
             self._staging.discard()
             lost = self._take_back() if self._touched and not self.lenient else {}
+            self.over = True
             explained = in_words(e, self.carried.left, began=bool(self._touched), lost=lost)
             if explained is e:
                 raise
             raise explained from e
         self._staging.discard()
+        self.over = True
         for paths in (self.carried.written, self.carried.removed, self.carried.stayed, self.carried.unlinked):
             paths.sort()
         return self.carried

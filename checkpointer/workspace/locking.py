@@ -1,0 +1,40 @@
+"""The workspace lock: one holder at a time, taken again within by whoever holds it, never held across a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from collections.abc import Iterator
+
+from checkpointer import disk
+
+_every: weakref.WeakSet[disk.Lock] = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: disk.forget_locks_in_child(*_every))
+
+
+class WorkspaceLock:
+    """A `disk.Lock` that nests. A forked child does not hold it and must not go on as if it did."""
+
+    def __init__(self, path: disk.AnyPath) -> None:
+        self._lock = disk.Lock(path)
+        self._depth = 0
+        _every.add(self._lock)
+
+    @property
+    def held(self) -> bool:
+        return self._depth > 0
+
+    @contextlib.contextmanager
+    def hold(self, doing: str, wait: float) -> Iterator[None]:
+        """Raises `Busy` naming the holder, `ReadOnlyStore`, `Failed`."""
+        if not self._depth:
+            with disk.plain_errors(self._lock.path):
+                self._lock.acquire(doing, wait=wait)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self._lock.release()

@@ -1,0 +1,120 @@
+"""What a save, an undo, a redo, a restore and the settling of one that was cut short have to say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from checkpointer.errors import NeedsPerson
+from checkpointer.workspace.checkpoint import Checkpoint
+from checkpointer.workspace.entry import Entry, show
+from checkpointer.workspace.tree import Tree, diff
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.capture import Present
+
+Differences = Mapping[bytes, tuple[Entry | None, Entry | None]]
+
+
+@dataclass(frozen=True)
+class Settled:
+    """An undo, redo or restore that had been cut short, and was finished now, forward.
+
+    `left` are paths that somebody changed since, with the reason why they were left; they stand as they are and the
+    newest checkpoint holds them. `abandoned` says why it was given up instead, `""` if it was not.
+    """
+
+    checkpoint: Checkpoint
+    before: int
+    written: list[bytes] = field(default_factory=list)
+    removed: list[bytes] = field(default_factory=list)
+    left: Mapping[bytes, str] = field(default_factory=dict)
+    stayed: list[bytes] = field(default_factory=list)
+    abandoned: str = ""
+
+    @property
+    def what(self) -> str:
+        """`undo of t3`, for people."""
+        operation = self.checkpoint.meta.operation
+        if operation is None:
+            return self.checkpoint.kind
+        return operation.unit if self.checkpoint.kind == "restore" else f"{self.checkpoint.kind} of {operation.unit}"
+
+    def refuses_to_look(self) -> NeedsPerson:
+        """The error of a dry run before this was settled."""
+        return NeedsPerson(
+            f"the {self.what} was cut short; the next command that writes finishes it first",
+            kept="nothing was written",
+            next=("ckpt save",),
+        )
+
+    def refuses_to_go_on(self, verb: str, tip: Checkpoint | None) -> NeedsPerson:
+        """The error of a command after this was settled, but for some paths."""
+        listed = ", ".join(f"{show(p)} ({why})" for p, why in self.left.items())
+        held = f"; checkpoint {tip.number} holds them" if tip is not None else ""
+        return NeedsPerson(
+            f"the {self.what} that was cut short is finished, but for: {listed}",
+            kept=f"these paths stay as they are{held}",
+            next=(f"ckpt {verb}",),
+            paths=[show(p) for p in self.left],
+        )
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The checkpoint that holds the files as they are now.
+
+    `created` is false where the newest one already did. `before` are the files as of the checkpoint before, None for a
+    first one.
+    """
+
+    checkpoint: Checkpoint
+    created: bool
+    before: Tree | None
+    after: Tree
+    present: Present
+    settled: Settled | None = None
+
+    @cached_property
+    def changed(self) -> Differences:
+        """What differs from the checkpoint before, directories too; nothing unless `created`."""
+        if self.before is None:
+            return {path: (None, entry) for path, entry in self.after.walk() if path}
+        return diff(self.before, self.after)
+
+    @property
+    def uncovered(self) -> Mapping[bytes, str]:
+        """What the checkpoint does not hold, with the reason."""
+        return self.present.uncovered
+
+    @property
+    def torn(self) -> frozenset[bytes]:
+        """Files that changed while they were read."""
+        return frozenset(self.present.torn)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an undo, redo or restore did, or with `dry_run` would do. Paths are sorted.
+
+    `checkpoint` is None for a dry run, for `restore --to`, and where every path it had to remove was kept; `before` is
+    the number of the checkpoint that holds the files as they were. `kept` had to go and stays: ignored, or a directory
+    that holds something ignored or new. `notes` are for people.
+    """
+
+    verb: str
+    unit: str
+    checkpoint: Checkpoint | None = None
+    before: int | None = None
+    written: list[bytes] = field(default_factory=list)
+    removed: list[bytes] = field(default_factory=list)
+    merged: list[bytes] = field(default_factory=list)
+    skipped: list[bytes] = field(default_factory=list)
+    kept: list[bytes] = field(default_factory=list)
+    conflicts: list[dict[str, Any]] = field(default_factory=list)
+    uncovered: Mapping[bytes, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    dry_run: bool = False
+    settled: Settled | None = None

@@ -1,0 +1,221 @@
+"""Travel through a workspace's history: undo, redo, restore, and writing a checkpoint elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from checkpointer import disk
+from checkpointer.errors import NothingToDo, Usage
+from checkpointer.workspace.basis import Basis
+from checkpointer.workspace.changeover import READABLE_IF_MUST, Changeover, CoverFirst, Decision, Scratch
+from checkpointer.workspace.checkpoint import By, Operation
+from checkpointer.workspace.directories import Directories
+from checkpointer.workspace.entry import below, show
+from checkpointer.workspace.merge import Merger
+from checkpointer.workspace.obstacle import Mode
+from checkpointer.workspace.outcome import Outcome, Settled
+from checkpointer.workspace.replacements import Replacement
+from checkpointer.workspace.resolution import Resolution, resolve
+from checkpointer.workspace.restore import Carrier, Progress
+from checkpointer.workspace.selection import Selection, Selector, select_redo, select_undo
+from checkpointer.workspace.tree import Tree, diff
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.store import Store
+    from checkpointer.workspace.timeline import OpenTurn
+    from checkpointer.workspace.workspace import Workspace
+
+
+def is_bare(selector: Selector) -> bool:
+    """Does it ask for whatever is the newest?"""
+    return selector.first is None and not selector.paths and not selector.newest_step
+
+
+def finished(settled: Settled) -> Outcome:
+    """The outcome of an operation that was cut short and is finished now."""
+    operation = settled.checkpoint.meta.operation
+    return Outcome(
+        verb=settled.checkpoint.kind,
+        unit=operation.unit if operation is not None else "",
+        checkpoint=settled.checkpoint,
+        before=settled.before,
+        written=list(settled.written),
+        removed=list(settled.removed),
+        kept=list(settled.stayed),
+        notes=[f"this was the {settled.what} that had been cut short, finished now"],
+        settled=settled,
+    )
+
+
+def undo(
+    workspace: Workspace,
+    selector: Selector,
+    mode: Mode,
+    *,
+    dry_run: bool,
+    by: By,
+    open_turns: Sequence[OpenTurn],
+    progress: Progress | None,
+) -> Outcome:
+    def decide(basis: Basis, scratch: Scratch) -> Decision:
+        selection = select_undo(
+            basis.timeline(workspace.facts),
+            selector,
+            mode=mode,
+            open_turns=open_turns,
+            head=workspace.branch(),
+            lost=basis.lost(),
+        )
+        return _decided(basis, scratch, selection, mode, dry_run)
+
+    changeover = Changeover(workspace, "undo", dry_run=dry_run, by=by, open_turns=open_turns, progress=progress)
+    return changeover.run(decide)
+
+
+def redo(
+    workspace: Workspace, selector: Selector, mode: Mode, *, dry_run: bool, by: By, progress: Progress | None
+) -> Outcome:
+    def decide(basis: Basis, scratch: Scratch) -> Decision:
+        selection = select_redo(
+            basis.timeline(workspace.facts), selector, mode=mode, head=workspace.branch(), lost=basis.lost()
+        )
+        return _decided(basis, scratch, selection, mode, dry_run)
+
+    return Changeover(workspace, "redo", dry_run=dry_run, by=by, progress=progress).run(decide)
+
+
+def _decided(basis: Basis, scratch: Scratch, selection: Selection, mode: Mode, dry_run: bool) -> Decision:
+    """A selection merged into the files as they are now. Raises `Conflict`, `NothingToDo`."""
+    unread = basis.unread(selection.moves, ("too-large",) if dry_run else READABLE_IF_MUST)
+    if unread:
+        raise CoverFirst(unread)
+    merger = Merger(scratch, scratch.add)
+
+    def resolved(mode: Mode) -> Resolution:
+        return resolve(selection, basis.present.tree.entry, merger, mode=mode, inside=basis.inside)
+
+    resolution = resolved(mode)
+    if resolution.conflicts and mode == "plain":
+        raise resolution.refusal()
+    notes = list(resolution.notes)
+    conflicts = [conflict.to_json() for conflict in resolution.conflicts]
+    if mode != "plain":
+        would = resolved("plain")
+        conflicts = [c.to_json() for c in would.conflicts if mode == "skip" or c.path in resolution.impossible]
+        forced = [c for c in would.conflicts if mode == "force" and c.path not in resolution.impossible]
+        for conflict in forced:
+            where = f"checkpoint {basis.newest.number}"
+            notes.append(f"{show(conflict.path)} had later changes ({conflict.by}); as it was, it is in {where}")
+    return Decision(
+        operation=resolution.operation,
+        wanted=resolution.result,
+        merged=resolution.merged,
+        skipped=resolution.skipped,
+        conflicts=conflicts,
+        notes=notes,
+        lenient=mode != "plain",
+    )
+
+
+def restore(
+    workspace: Workspace,
+    number: int,
+    paths: Sequence[bytes],
+    *,
+    dry_run: bool,
+    by: By,
+    open_turns: Sequence[OpenTurn],
+    progress: Progress | None,
+) -> Outcome:
+    """See `Workspace.restore`."""
+    target = workspace.store.by_number(number)
+    label = f"restore {number}"
+    if paths:
+        label += " " + " ".join(show(p) for p in paths[:3]) + (" ..." if len(paths) > 3 else "")
+
+    def decide(basis: Basis, scratch: Scratch) -> Decision:
+        then = workspace.store.tree(target)
+        _known(paths, then, basis)
+        changes = diff(basis.present.tree, then, paths)
+        if not changes:
+            raise NothingToDo(
+                f"nothing to restore: every file is as of checkpoint {number} already", kept="nothing was written"
+            )
+        notes = []
+        others = basis.nobodys(number, [p for p, (now, _) in changes.items() if now is None or now.kind != "dir"])
+        if others:
+            shown = " ".join(show(p) for p in others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
+            notes.append(f"among it what no agent did: {shown}")
+        return Decision(
+            operation=Operation(label, number),
+            wanted={path: after for path, (_, after) in changes.items()},
+            notes=notes,
+            record_empty=False,
+        )
+
+    changeover = Changeover(workspace, "restore", dry_run=dry_run, by=by, open_turns=open_turns, progress=progress)
+    return changeover.run(decide)
+
+
+def _known(paths: Sequence[bytes], then: Tree, basis: Basis) -> None:
+    for path in paths:
+        if path and then.entry(path) is None and basis.present.tree.entry(path) is None:
+            raise Usage(
+                f"{show(path)} is neither in {then.name} nor among the files now",
+                kept="nothing was written",
+                next=(f"ckpt log -- {show(path)}",),
+            )
+
+
+def restore_to(
+    store: Store, number: int, directory: bytes, paths: Sequence[bytes], progress: Progress | None
+) -> Outcome:
+    """See `Workspace.restore_to`."""
+    checkpoint = store.by_number(number)
+    tree = store.tree(checkpoint)
+    wanted = {p: e for p, e in tree.walk() if not paths or any(below(p, top) for top in paths)}
+    for path in [*wanted]:
+        while path:  # directories above a chosen path
+            path = path.rpartition(b"/")[0]
+            entry = tree.entry(path)
+            if entry is not None:
+                wanted.setdefault(path, entry)
+    if paths and not wanted.keys() - {b""}:
+        raise Usage(f"checkpoint {number} holds none of these paths", kept="nothing was written")
+    made = _empty(directory)
+    try:
+        with Directories(directory) as directories:
+            mode = os.fstat(directories.root).st_mode & 0o7777
+            top = wanted.pop(b"", None)
+            changes = {p: Replacement(None, e) for p, e in wanted.items()}
+            if top is not None and made:
+                changes[b""] = Replacement(top._replace(mode=mode), top)
+            Carrier(directories, store.objects, changes, lambda path: None, checkpoint.id[:12], progress=progress).run()
+    except BaseException:
+        if made:
+            os.rmdir(directory)
+        raise
+    return Outcome(
+        verb="restore",
+        unit=f"restore {number}",
+        written=sorted(p for p, e in wanted.items() if e.kind != "dir"),
+        uncovered={p: r for p, r in tree.extras.uncovered.items() if not paths or any(below(p, t) for t in paths)},
+    )
+
+
+def _empty(directory: bytes) -> bool:
+    """Make the directory if it is not there; True if it was made. Raises `Usage` where it holds anything."""
+    try:
+        if os.listdir(directory):
+            raise Usage(f"{show(directory)} is not empty", kept="nothing was written", next=("another directory",))
+        return False
+    except FileNotFoundError:
+        pass
+    except NotADirectoryError:
+        raise Usage(f"{show(directory)} is not a directory", kept="nothing was written") from None
+    with disk.plain_errors(show(directory)):
+        os.makedirs(os.path.dirname(os.path.abspath(directory)), exist_ok=True)
+        disk.make_directory(directory, mode=0o755)
+    return True
