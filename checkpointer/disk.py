@@ -142,6 +142,17 @@ def remove_directory(path: AnyPath, *, dir_fd: int | None = None) -> None:
     os.rmdir(path, dir_fd=dir_fd)
 
 
+def remove_tree(path: AnyPath) -> None:
+    """Remove a directory of ours and all below it; links are removed, not followed. Goes on where it was cut short."""
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                remove_tree(entry.path)
+            else:
+                remove(entry.path, missing_ok=True)
+    remove_directory(path)
+
+
 def truncate(fd: int, size: int, path: object = None) -> None:
     """Cut an open file to `size` bytes. Durable only after `sync`."""
     _announce("truncate", path if path is not None else fd)
@@ -253,6 +264,58 @@ class Lock:
             yield
         finally:
             self.release()
+
+
+class Gate:
+    """An exclusive lock that one process takes and leaves many times: its file stays open, and holds no note.
+
+    A forked child shares the open file, so that a child's hold would be its parent's: it must make a gate of its own.
+    """
+
+    def __init__(self, path: AnyPath) -> None:
+        self.path = os.fsdecode(os.fspath(path))
+        self._fd: int | None = None
+        self._pid = 0
+
+    @contextlib.contextmanager
+    def held(self, *, wait: float = 10.0) -> Iterator[None]:
+        """Hold the lock for the body. Raises `Busy` after `wait` seconds, or OSError."""
+        if self._pid != os.getpid():
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+            self._pid = os.getpid()
+        fd = self._fd
+        assert fd is not None
+        _announce("lock", self.path)
+        self._wait(fd, wait)
+        try:
+            if os.stat(self.path).st_ino != os.fstat(fd).st_ino:  # its directory was removed while we waited
+                self.close()
+                raise FileNotFoundError(errno.ENOENT, "the lock is gone", self.path)
+            yield
+        finally:
+            if self._fd is not None:
+                fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _wait(self, fd: int, wait: float) -> None:
+        deadline = time.monotonic() + wait
+        pause = 0.0005
+        while True:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except OSError as e:
+                if e.errno not in (errno.EAGAIN, errno.EACCES, errno.EINTR):
+                    raise
+                if time.monotonic() >= deadline:
+                    raise Busy(f"waited {wait:g} s for {self.path}", kept="nothing was written") from e
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+
+    def close(self) -> None:
+        """Close the file; a later hold opens it again."""
+        if self._fd is not None and self._pid == os.getpid():
+            os.close(self._fd)
+        self._fd, self._pid = None, 0
 
 
 def _after_fork_in_child() -> None:

@@ -6,11 +6,14 @@ import contextlib
 import functools
 import os
 import platform
+import secrets
 import sys
 import time
 import uuid
+from datetime import UTC, datetime
 
 from checkpointer.events import Holder
+from checkpointer.lease import Now
 
 GONE = ""
 """The start time of a process that is not there (or only as a zombie, which can do nothing more)."""
@@ -97,3 +100,43 @@ def monotonic_ms() -> int:
 def wall_ms() -> int:
     """Milliseconds since 1970, as the machine believes."""
     return time.time_ns() // 1_000_000
+
+
+def file_system(path: str) -> str:
+    """The type of the file system that holds `path` (`ext4`, `nfs4`), empty where the system does not say."""
+    device = os.stat(path).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in _text("/proc/self/mountinfo").split("\n"):
+        fields = line.split(" ")
+        if len(fields) > 6 and fields[2] == number:
+            return fields[fields.index("-") + 1]
+    if sys.platform == "linux":
+        return ""
+    import psutil
+
+    real = os.path.realpath(path)
+    mounts = [p for p in psutil.disk_partitions(all=True) if os.path.commonpath([p.mountpoint, real]) == p.mountpoint]
+    return str(max(mounts, key=lambda p: len(p.mountpoint)).fstype) if mounts else ""
+
+
+class World:
+    """The clocks, this process and chance, as one thing that a test can replace."""
+
+    def now(self) -> Now:
+        return Now(boot(), monotonic_ms(), wall_ms())
+
+    def at(self) -> str:
+        """The time as events carry it: RFC 3339, UTC, microseconds."""
+        return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def here(self) -> Holder:
+        return holder()
+
+    def started(self, pid: int) -> str | None:
+        return started(pid)
+
+    def event_id(self) -> str:
+        return uuid.uuid4().hex
+
+    def salt(self) -> str:
+        return secrets.token_hex(16)

@@ -199,8 +199,9 @@ def _parts(line: bytes) -> tuple[bytes, str, int]:
     return e, total.decode("ascii", "replace"), at
 
 
-def decode(line: bytes, previous: str, seq: int) -> Record:
-    """The record of a line without its newline, verified to be number `seq` after the sum `previous`.
+def decode(line: bytes, previous: str | None, seq: int) -> Record:
+    """The record of a line without its newline, verified to be number `seq` after the sum `previous`; with None, the
+    line is only verified to be whole in itself.
 
     Raises `BadLine`; `NewerFormat` for a type or version not known here; `NeedsMigration` where a meaning changed.
     """
@@ -208,7 +209,7 @@ def decode(line: bytes, previous: str, seq: int) -> Record:
     if head is None or int(head[1]) != seq:
         raise BadLine("no record" if head is None else f"it says that it is event {int(head[1])}")
     e, total, at = _parts(line)
-    if sha256(previous.encode() + e).hexdigest() != total:
+    if previous is not None and sha256(previous.encode() + e).hexdigest() != total:
         raise BadLine("it does not follow the event before it")
     read = _READERS.get(head.group(4, 5)) or _reader(head.group(4, 5))
     try:

@@ -1,0 +1,76 @@
+"""Lines in, verified records out: what is whole, what is a torn tail, what is damage.
+
+At most one write is unsynced at a time, and a write is kept or cut whole. So a line that cannot be right is a torn
+tail if no later write follows it, and damage if one does: that one was written when this one was durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from checkpointer.errors import LogDamaged
+from checkpointer.log.place import START, Position
+from checkpointer.record import BadLine, Record, decode, peek
+
+
+class Scan:
+    """Iterate for the records of `lines`, which begin at `after` and keep their newlines.
+
+    A write's records come only when all of them are there. When the iteration has ended, `position` is the end of the
+    last whole write, and `torn` says why it ended before the lines did; empty if it did not.
+    """
+
+    def __init__(self, lines: Iterable[bytes], after: Position = START) -> None:
+        self._lines = iter(lines)
+        self._line = b""
+        self.position = after
+        self.torn = ""
+
+    def __iter__(self) -> Iterator[Record]:
+        seq, total, offset = self.position
+        for line in self._lines:
+            self._line = line
+            try:
+                if not line.endswith(b"\n"):
+                    raise BadLine("its line does not end")
+                record = decode(line[:-1], total, seq + 1)
+                if record.event.w != seq + 1:
+                    raise BadLine("it belongs to a write whose beginning is not here")
+                records = (record,) if record.event.n == 1 else self._rest(record)
+            except BadLine as e:
+                self._judge(seq + 1, str(e))
+                return
+            for record in records:
+                offset += len(record.line) + 1
+            seq, total = record.seq, record.sum
+            self.position = Position(seq, total, offset)
+            yield from records
+
+    def _rest(self, first: Record) -> tuple[Record, ...]:
+        """The records of a write of several lines. Raises `BadLine` if one is not there or not right."""
+        records = [first]
+        for seq in range(first.seq + 1, first.seq + first.event.n):
+            self._line = next(self._lines, b"")
+            if not self._line.endswith(b"\n"):
+                raise BadLine("its write does not end")
+            record = decode(self._line[:-1], records[-1].sum, seq)
+            if (record.event.w, record.event.n) != (first.seq, first.event.n):
+                raise BadLine("it belongs to another write")
+            records.append(record)
+        return tuple(records)
+
+    def _judge(self, seq: int, why: str) -> None:
+        """The write that begins with event `seq` is not whole. Raises `LogDamaged` if another write follows it."""
+        head = peek(self._line.removesuffix(b"\n"))
+        follows = head is not None and head.w > seq
+        for line in self._lines:
+            head = peek(line.removesuffix(b"\n"))
+            follows = follows or (head is not None and (head.w > seq or (head.w == seq and head.n == 1)))
+        if follows:
+            raise LogDamaged(
+                f"the log is damaged at event {seq}: {why}",
+                seq=seq,
+                kept=f"events 1 to {seq - 1} are whole",
+                next=("ckpt verify",),
+            )
+        self.torn = why
