@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from checkpointer.workspace.checkpoint import Checkpoint, Meta, Operation
-from checkpointer.workspace.entry import Entry, below
+from checkpointer.workspace.entry import Entry, below, parents
 from checkpointer.workspace.merge import Merged
 from checkpointer.workspace.obstacle import Mode
 from checkpointer.workspace.resolution import Resolution, resolve
@@ -141,3 +141,61 @@ class PlainWorld:
             return
         self.files = dict(target)
         self.append(self.meta("restore", operation=Operation(f"restore {number}", number), runs=runs))
+
+
+def no_text(base: Entry | None, ours: Entry | None, theirs: Entry | None) -> Merged:
+    if ours == base:
+        return Merged(theirs)
+    if theirs == base or ours == theirs:
+        return Merged(ours)
+    return Merged(None, "it was changed since", ((3, 4),))
+
+
+def f(text: str, mode: int = 0o644) -> Entry:
+    return Entry("file", text.encode(), mode)
+
+
+class Walk(PlainWorld):
+    """Files are named by words: `a=1 b=2`; their directories come and go with them."""
+
+    def __init__(self, files: str = "") -> None:
+        super().__init__(no_text)
+        self.files = self.with_directories(self.read(files))
+        self.trees[1] = dict(self.files)
+
+    def read(self, text: str) -> dict[bytes, Entry]:
+        return {p.encode(): f(v) for p, _, v in (word.partition("=") for word in text.split())}
+
+    @staticmethod
+    def with_directories(files: Files) -> dict[bytes, Entry]:
+        out = {path: entry for path, entry in files.items() if entry.kind != "dir"}
+        return out | {top: Entry("dir", b"", 0o755) for path in out for top in parents(path)}
+
+    def put(self, text: str) -> dict[bytes, Entry]:
+        out = self.files | self.read(text)
+        return self.with_directories({p: e for p, e in out.items() if e.oid != b"-"})
+
+    def edit(self, text: str) -> None:
+        self.files = self.put(text)
+
+    def did(self, handles: str, text: str, runs: str = "r1") -> None:
+        self.step(tuple(handles.split()), tuple(runs.split()), self.put(text))
+
+    @property
+    def now(self) -> str:
+        return " ".join(f"{p.decode()}={e.oid.decode()}" for p, e in sorted(self.files.items()) if e.oid)
+
+    def units(self) -> list[str]:
+        return [unit.handle for unit in self.timeline().units]
+
+
+def t(first: int, last: int | None = -1, step: int | None = None, *paths: bytes, **rest: object) -> Selector:
+    return Selector(first, first if last == -1 else last, step, paths=tuple(paths), **rest)  # type: ignore[arg-type]
+
+
+def three_turns() -> Walk:
+    walk = Walk("a=0")
+    for number in (1, 2, 3):
+        walk.did(f"t{number}.1", f"a={number} f{number}=x")
+        walk.did(f"t{number}.2", f"g{number}=x")
+    return walk
