@@ -56,8 +56,14 @@ def test_set_makes_the_file_privately_and_writes_through_a_link(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("gc.keep_days", "-1"), ("gc.keep_days", "x"), ("gc.keep_days", "9" * 20), ("capture.limit", "much"), ("ui.color", "pink"),
-     ("capture.limit", "9" * 400)],
+    [
+        ("gc.keep_days", "-1"),
+        ("gc.keep_days", "x"),
+        ("gc.keep_days", "9" * 20),
+        ("capture.limit", "much"),
+        ("ui.color", "pink"),
+        ("capture.limit", "9" * 400),
+    ],
 )
 def test_a_value_that_does_not_fit_is_refused(tmp_path: Path, name: str, value: str) -> None:
     found = Config(tmp_path / "config.toml")
@@ -72,7 +78,17 @@ def test_an_unknown_key_gets_a_suggestion(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\0" * 40, b"[gc", b"\xff\xfe", b"gc = 3\n", b"[gc]\nkeep_days = 'x'\n", b"[gc]\nkeep_days = true\n", b"[gc]\nbudget = nan\n"]
+    "data",
+    [
+        b"",
+        b"\0" * 40,
+        b"[gc",
+        b"\xff\xfe",
+        b"gc = 3\n",
+        b"[gc]\nkeep_days = 'x'\n",
+        b"[gc]\nkeep_days = true\n",
+        b"[gc]\nbudget = nan\n",
+    ],
 )
 def test_a_broken_file_leaves_the_defaults(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "config.toml"

@@ -70,6 +70,8 @@ class Call:
             place = home.locate(self.directory)
             if place is None:
                 raise self.no_store()
+            if place.state != "gone" and not os.path.isdir(self.directory):
+                raise Usage(f"there is no directory {show(self.directory)}", kept="nothing was written")
             self._place = place
         return self._place
 

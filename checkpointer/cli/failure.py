@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
-from checkpointer.errors import CheckpointerError
+from checkpointer.errors import CheckpointerError, Conflict
 
 
 def wants_json(args: Sequence[str]) -> bool:
@@ -17,7 +19,8 @@ def wants_json(args: Sequence[str]) -> bool:
 
 
 def error_document(code: str, message: str, kept: str, following: Sequence[str], status: int, **more: Any) -> str:
-    error = {"code": code, "message": message, "kept": kept, "next": list(following), "exit": status}
+    commands = [re.sub(r" {2,}\(.*\)$", "", line) for line in following]  # without the words for people
+    error = {"code": code, "message": message, "kept": kept, "next": commands, "exit": status}
     return json.dumps(
         {"schema": 1, "error": {**error, **{k: v for k, v in more.items() if k not in error}}}, default=str
     )
@@ -29,8 +32,10 @@ def report(error: CheckpointerError, *, as_json: bool) -> int:
         _out(error_document(error.code, error.message, error.kept, error.next, error.exit, **error.details))
         return error.exit
     _err(error.message)
-    for conflict in error.details.get("conflicts") or ():
-        _err("  " + conflict_line(conflict))
+    if isinstance(error, Conflict) and error.details.get("conflicts"):
+        for line in _ways(error):
+            _err("  " + line)
+        return error.exit
     if error.kept:
         _err(f"kept: {error.kept}")
     for i, command in enumerate(error.next):
@@ -38,14 +43,52 @@ def report(error: CheckpointerError, *, as_json: bool) -> int:
     return error.exit
 
 
-def conflict_line(conflict: Any) -> str:
-    from checkpointer.cli.phrase import lines, shell
+def _ways(error: Conflict) -> list[str]:
+    """The conflicts of an undo, a line each, and the ways on with what each of them does."""
+    from checkpointer.cli.phrase import count, shell
+
+    conflicts = error.details["conflicts"]
+    paths = [path_of(c) for c in conflicts]
+    width = max(len(shell(p)) for p in paths)
+    see = next((n.partition(" -- ")[0] for n in error.next if n.startswith("ckpt diff ")), "")
+    out = []
+    for conflict, path in zip(conflicts, paths, strict=True):
+        told = f"{shell(path):{width}}   {conflict_words(conflict)}"
+        out.append(f"{told}      see: {see} -- {shell(path)}" if see and conflict.get("lines") else told)
+    total = error.details.get("files", len(paths))
+    names = shell(paths[0]) if len(paths) == 1 else count(len(paths), "file")
+    held = error.details.get("checkpoint")
+    one = len(paths) == 1
+    stay = f"; your {names} {'stays' if one else 'stay'} in checkpoint {held}" if held else ""
+    said = {
+        "--skip": f"take back the other {total - len(paths)}, leave {names} as {'it is' if one else 'they are'}",
+        "--force": f"take back all {total}{stay}",
+    }
+    commands = [n for n in error.next if not n.startswith("ckpt diff ")]
+    longest = max((len(n) for n in commands), default=0)
+    for command in commands:
+        out.append(f"{command:{longest}}   {said.get(command.rpartition(' ')[2], '')}".rstrip())
+    return out
+
+
+def path_of(conflict: Any) -> bytes:
     from checkpointer.workspace.entry import from_json
 
     path = conflict["path"]
-    name = shell(path if isinstance(path, bytes) else from_json(path))
-    words = [lines(conflict.get("lines")), conflict.get("by") or ""]
-    return f"{name}   " + ", ".join(w for w in words if w)
+    return path if isinstance(path, bytes) else from_json(path)
+
+
+def conflict_words(conflict: Any) -> str:
+    """`lines 12-18, at 14:06, outside any agent`."""
+    from checkpointer.cli.phrase import clock, lines
+
+    at = conflict.get("at")
+    words = [
+        lines(conflict.get("lines")) or conflict.get("why") or "",
+        f"at {clock(datetime.fromisoformat(at))}" if at else "",
+        conflict.get("by") or "",
+    ]
+    return ", ".join(w for w in words if w)
 
 
 def usage(message: str, *, as_json: bool, following: Sequence[str] = ("ckpt --help",)) -> int:

@@ -175,7 +175,7 @@ def named(step: str, handle: str, exact: bool) -> bool:
     return step == handle or (not exact and step.startswith(handle + "."))
 
 
-def turns(word: str) -> Turns:
+def turns(word: str, nor: str = "") -> Turns:
     """What `undo` and `redo` are about. Raises Usage; a checkpoint's number names both commands that may be meant."""
     match = TURN.fullmatch(word)
     if match:
@@ -201,5 +201,7 @@ def turns(word: str) -> Turns:
     if POINT.fullmatch(word):
         raise Usage(f"{word} is a point in time, and undo takes turns", next=(f"ckpt restore {word}",))
     raise Usage(
-        f"{word!r} is no turn", kept="nothing was written", next=("t3, t3.2, t3.. or t3..t5; paths go after --",)
+        " ".join(filter(None, (f"{word!r} is no turn", nor))),
+        kept="nothing was written",
+        next=("t3, t3.2, t3.. or t3..t5; paths go after --",),
     )

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpointer.cli import phrase
-from checkpointer.cli.failure import conflict_line
+from checkpointer.cli.failure import path_of
 from checkpointer.cli.save import REASONS, uncovered_document
-from checkpointer.workspace.entry import from_json, show, to_json
+from checkpointer.workspace.entry import show, to_json
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
@@ -47,11 +47,14 @@ class Tense(NamedTuple):
 
     past: str
     would: str
+    same: str
+    back: str
+    gone: str
 
 
-UNDO = Tense("undid", "would undo")
-REDO = Tense("redid", "would redo")
-RESTORE = Tense("restored", "would restore")
+UNDO = Tense("undid", "would undo", "as before", "deleted file", "new file")
+REDO = Tense("redid", "would redo", "changed again", "file", "file")
+RESTORE = Tense("restored", "would restore", "as then", "deleted file", "later file")
 
 
 def report(
@@ -59,15 +62,15 @@ def report(
 ) -> None:
     """Print what was done. `fresh` are the written paths that were not there before."""
     verb = tense.would if outcome.dry_run else tense.past
-    call.out.line(f"{call.out.style(verb, 'bold')} {outcome.unit}{title}: {_summary(outcome, fresh)}")
+    call.out.line(f"{call.out.style(verb, 'bold')} {outcome.unit}{title}: {_summary(outcome, fresh, tense)}")
     merged = set(outcome.merged)
     written = [p for p in outcome.written if p not in merged]
     most = 10**9 if outcome.dry_run or call.verbose else 8
     for word, paths in (("written", written), ("removed", outcome.removed), ("merged", outcome.merged)):
         if paths:
             call.out.line(f"{word}: {phrase.paths(paths, most)}")
-    left = [conflict_line(c) for c in outcome.conflicts]
-    said = {_path(c) for c in outcome.conflicts}
+    left = [_left(c) for c in outcome.conflicts]
+    said = {path_of(c) for c in outcome.conflicts}
     told = "\n".join(outcome.notes)
     left += [phrase.shell(p) for p in outcome.skipped if p not in said and f"{show(p)} is left" not in told]
     for text in left:
@@ -80,23 +83,25 @@ def report(
         call.out.line(text)
 
 
-def _path(conflict: Any) -> bytes:
-    path = conflict["path"]
-    return path if isinstance(path, bytes) else from_json(path)
+def _left(conflict: Any) -> str:
+    lines = phrase.lines(conflict.get("lines"))
+    return (
+        f"{phrase.shell(path_of(conflict))} ({', '.join(w for w in ('conflict', lines or conflict.get('why')) if w)})"
+    )
 
 
-def _summary(outcome: Outcome, fresh: frozenset[bytes]) -> str:
+def _summary(outcome: Outcome, fresh: frozenset[bytes], tense: Tense) -> str:
     merged = set(outcome.merged)
     written = [p for p in outcome.written if p not in merged]
     back = [p for p in written if p in fresh]
     same = len(written) - len(back)
     parts = []
     if same:
-        parts.append(f"{phrase.count(same, 'file')} as before")
+        parts.append(f"{phrase.count(same, 'file')} {tense.same}")
     if back:
-        parts.append(f"{phrase.count(len(back), 'deleted file')} {'is' if len(back) == 1 else 'are'} back")
+        parts.append(f"{phrase.count(len(back), tense.back)} {'is' if len(back) == 1 else 'are'} back")
     if outcome.removed:
-        parts.append(f"{phrase.count(len(outcome.removed), 'new file')} removed")
+        parts.append(f"{phrase.count(len(outcome.removed), tense.gone)} removed")
     if merged:
         parts.append(f"{phrase.count(len(merged), 'file')} merged with later edits")
     if not parts:

@@ -73,7 +73,7 @@ def restore(
 
 
 def _elsewhere(call: Call, workspace: Workspace, checkpoint: Checkpoint, to: str, paths: list[bytes]) -> int:
-    target = os.path.join(call.directory, os.fsencode(to))
+    target = os.path.normpath(os.path.join(call.directory, os.fsencode(to)))
     result = workspace.restore_to(checkpoint.number, target, paths)
     call.notices(workspace)
     if call.out.json:

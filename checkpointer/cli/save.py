@@ -65,7 +65,7 @@ def save(call: Call, label: str | None, force_root: bool) -> int:
         call.out.line(f"nothing changed since checkpoint {number}")
     else:
         label_words = f" {phrase.quoted(name)}" if name else ""
-        changed = f": {phrase.count(len(names), 'file')} changed" if names and number > 1 else ""
+        changed = f": {phrase.count(len(names), 'file')}{' changed' if number > 1 else ''}" if names else ""
         call.out.line(f"checkpoint {number}{label_words}{changed}")
     print_uncovered(call, workspace, saved.uncovered)
     for path in sorted(saved.torn):

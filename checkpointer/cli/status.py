@@ -13,7 +13,7 @@ from checkpointer.cli import listing, phrase
 from checkpointer.cli.app import SHORT_HELP, Command
 from checkpointer.cli.call import Call
 from checkpointer.cli.listing import Row
-from checkpointer.errors import CheckpointerError, NoStore
+from checkpointer.errors import CheckpointerError
 from checkpointer.workspace import guard
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import to_json
@@ -230,7 +230,7 @@ def _empty(root: bytes) -> dict[str, Any]:
         "schema": 1,
         "workspace": to_json(root),
         "protected": False,
-        "reason": NoStore.__doc__.split(";")[0] if NoStore.__doc__ else "",
+        "reason": "it has no store",
         **dict.fromkeys(keys),
         "changed": [],
         "uncovered": [],

@@ -17,7 +17,7 @@ from checkpointer.cli.handle import POINT, RANGE, Turns, reads_as_handle, turns
 from checkpointer.cli.save import note_prompt
 from checkpointer.cli.show import next_undo
 from checkpointer.cli.titles import open_turns, titles
-from checkpointer.errors import NeedsPerson, Usage
+from checkpointer.errors import Conflict, NeedsPerson, Usage
 from checkpointer.workspace.selection import Selector
 
 if TYPE_CHECKING:
@@ -76,16 +76,22 @@ def _answer(ctx: click.Context, words: tuple[str, ...], flags: dict[str, Any], v
     workspace = call.workspace(write=not flags["dry_run"])
     started = open_turns(workspace)
     before = workspace.timeline(started)
-    with call.progress() as bar:
-        result: Outcome = getattr(workspace, verb)(
-            selector,
-            mode="skip" if flags["skip"] else "force" if flags["force"] else "plain",
-            dry_run=flags["dry_run"],
-            by="agent" if call.inside_agent() else "person",
-            progress=bar,
-            others=call.others(),
-            **({"open_turns": started} if verb == "undo" else {}),
-        )
+    try:
+        with call.progress() as bar:
+            result: Outcome = getattr(workspace, verb)(
+                selector,
+                mode="skip" if flags["skip"] else "force" if flags["force"] else "plain",
+                dry_run=flags["dry_run"],
+                by="agent" if call.inside_agent() else "person",
+                progress=bar,
+                others=call.others(),
+                **({"open_turns": started} if verb == "undo" else {}),
+            )
+    except Conflict as e:
+        tip = workspace.store.tip()
+        if tip is not None and not flags["dry_run"]:
+            e.details["checkpoint"] = tip.number  # the files as they are now
+        raise
     if not result.dry_run:
         if place.state in ("remade", "gone"):
             home.accept(workspace)
@@ -116,7 +122,7 @@ def _split(call: Call, words: tuple[str, ...]) -> tuple[Turns | None, list[str]]
         ):
             paths.append(word)
         else:
-            turns(word)  # raises: it is no turn, and no path here
+            turns(word, "and no path here")
     return named, paths
 
 

@@ -349,7 +349,9 @@ def compact(timeline: Timeline, changes: Iterable[Change]) -> tuple[tuple[Segmen
 def _refusal(resolution: Resolution) -> Conflict:
     selection = resolution.selection
     conflicts = resolution.conflicts
-    count, total = len(conflicts), len(selection.moves)
+    # Directories come and go with their files: only what people call files is counted.
+    entries = [[e for move in moves for e in move if e is not None] for moves in selection.moves.values()]
+    count, total = len(conflicts), max(len(conflicts), sum(any(e.kind != "dir" for e in found) for found in entries))
     files = "1 file" if total == 1 else f"{total} files"
     again = "the same lines were" if any(c.lines for c in conflicts) else "something was"
     first = show(conflicts[0].path)

@@ -133,11 +133,12 @@ def normalised(text: str, base: Path) -> str:
 
 def answer(done: Done, base: Path) -> str:
     lines = [line.rstrip() for line in normalised(done.out, base).split("\n")]
-    lines += [f"! {line.rstrip()}" for line in normalised(done.err, base).split("\n") if line]
     while lines and not lines[-1]:
         lines.pop()
-    body = "\n".join(line for line in lines if line or True)
-    return body.rstrip("\n") + ("\n" if body.strip() else "") + (f"[{done.status}]\n" if done.status else "")
+    lines += [f"! {line.rstrip()}" for line in normalised(done.err, base).split("\n") if line]
+    if done.status:
+        lines.append(f"[{done.status}]")
+    return "".join(line + "\n" for line in lines)
 
 
 def play(text: str, base: Path) -> str:

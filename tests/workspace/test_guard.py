@@ -41,7 +41,9 @@ def test_a_project_is_taken(home: Path) -> None:
     assert refused(project, HOME=str(home)) is None
 
 
-@pytest.mark.parametrize("spelling", ["{h}", "{h}/", "{h}/.", "{h}/x/..", "/{h}", "{h}//", "{link}", "{link}/", "{h}/../someone"])
+@pytest.mark.parametrize(
+    "spelling", ["{h}", "{h}/", "{h}/.", "{h}/x/..", "/{h}", "{h}//", "{link}", "{link}/", "{h}/../someone"]
+)
 def test_the_home_is_refused_in_every_spelling(home: Path, tmp_path: Path, spelling: str) -> None:
     (home / "x").mkdir()
     (tmp_path / "link").symlink_to(home)
@@ -60,7 +62,9 @@ def test_what_holds_a_home_is_refused(home: Path) -> None:
     assert "a home directory is in it" in str(refused(home.parent, HOME=str(home)))
 
 
-@pytest.mark.parametrize("path", ["/", "//", "/.", "/tmp", "/tmp/", "/usr", "/usr/lib", "/etc/../etc", "/var/tmp", "/proc/self", "/dev"])
+@pytest.mark.parametrize(
+    "path", ["/", "//", "/.", "/tmp", "/tmp/", "/usr", "/usr/lib", "/etc/../etc", "/var/tmp", "/proc/self", "/dev"]
+)
 def test_the_system_is_refused(path: str) -> None:
     assert refused(path, HOME="/nonexistent") is not None
 
@@ -104,7 +108,9 @@ def test_a_user_without_an_entry_and_without_a_home(tmp_path: Path) -> None:
         f"guard.refuse({os.fsencode(tmp_path)!r}, b'/nowhere', {{}})\n"
     )
     tmp_path.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", "import checkpointer.workspace.guard, pwd\n" + script], capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import checkpointer.workspace.guard, pwd\n" + script], capture_output=True
+    )
     assert done.returncode == 0, done.stderr
 
 
