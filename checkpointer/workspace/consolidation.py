@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
@@ -57,7 +57,7 @@ def consolidate(store: Store, *, enough: int = ENOUGH) -> int:
     return len(whole)
 
 
-def copy_pack(objects: PackedObjects, name: str, writer: PackWriter, only: frozenset[bytes] | None = None) -> None:
+def copy_pack(objects: PackedObjects, name: str, writer: PackWriter, only: Set[bytes] | None = None) -> None:
     """Copy every object of a pack (of those in `only`) that the writer has not got yet. Raises `Damaged`, OSError."""
     index = objects.packs[name]
     pack = objects.open_pack(name)

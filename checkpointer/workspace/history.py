@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 
 from checkpointer.errors import CheckpointerError, Damaged, MissingObject, NewerFormat, TooOld, Usage
 from checkpointer.workspace import facts, pins
@@ -16,7 +17,7 @@ from checkpointer.workspace.checkpoint import Checkpoint, relabelled
 from checkpointer.workspace.commits import newest, read_commit
 from checkpointer.workspace.packs import PackedObjects
 from checkpointer.workspace.refs import Refs
-from checkpointer.workspace.repository import KEEP, PENDING, TIMELINE
+from checkpointer.workspace.repository import KEEP, OLD, PENDING, TIMELINE
 from checkpointer.workspace.tree import Tree
 
 SHALLOW = "shallow"
@@ -173,22 +174,25 @@ class History:
         return out[::-1]
 
     def kept(self) -> list[Checkpoint]:
-        """Pinned and labelled checkpoints that are older than the timeline's kept end, oldest first."""
+        """Checkpoints older than the timeline's kept end that stay all the same (pinned, labelled), oldest first."""
         chain = self.checkpoints()
         first = chain[0].number if chain else 0
-        out = []
-        for name, oid in self.refs.below(KEEP).items():
-            number = name.removeprefix(KEEP)
+        out: dict[int, Checkpoint] = {}
+        for name, oid in (*self.refs.below(OLD).items(), *self.refs.below(KEEP).items()):
             try:
                 found = self.named(read_commit(self.objects, oid))
             except NewerFormat:
                 raise
             except Damaged as e:
-                self.notices.append(f"checkpoint {number}, which is pinned, cannot be read: {e.message}")
+                self.notices.append(f"checkpoint {name.rpartition('/')[2]}, which is kept, cannot be read: {e.message}")
                 continue
             if found.number < first:
-                out.append(dataclasses.replace(found, parent=None))
-        return sorted(out, key=lambda c: c.number)
+                out[found.number] = dataclasses.replace(found, parent=None)
+        return [out[number] for number in sorted(out)]
+
+    def has_parent(self, checkpoint: Checkpoint) -> bool:
+        """Does its commit name a parent, there or cut off?"""
+        return read_commit(self.objects, checkpoint.id).parent is not None
 
     def pinned(self) -> dict[int, str | None]:
         """Numbers of the checkpoints that people pinned, with the label given there, if any."""
@@ -238,11 +242,8 @@ class History:
 
     def rewritten(self, oid: str) -> str | None:
         """The commit id that stands for one which a purge replaced; None where none did."""
-        table = rewritten_table(self.directory)
-        found = table.get(oid)
-        while found in table:
-            found = table[found]
-        return found
+        found = latest(rewritten_table(self.directory), oid)
+        return None if found == oid else found
 
 
 def rewritten_table(directory: str | os.PathLike[str]) -> dict[str, str]:
@@ -257,6 +258,15 @@ def rewritten_table(directory: str | os.PathLike[str]) -> dict[str, str]:
             if _ID.fullmatch(old) and _ID.fullmatch(new) and old != new:
                 out[old] = new
     return out
+
+
+def latest(table: Mapping[str, str], oid: str) -> str:
+    """What stands for a commit id after every purge: itself where none replaced it."""
+    for _ in range(len(table)):
+        if oid not in table:
+            break
+        oid = table[oid]
+    return oid
 
 
 def _gap(above: Checkpoint, below: Checkpoint | None, why: Damaged) -> str:

@@ -76,8 +76,8 @@ class PackedObjects:
         gone = self._packs.keys() - indexed
         if gone:
             self._forget(gone)
-        self.damaged = {name: why for name, why in self.damaged.items() if name in indexed}
-        for name in sorted(indexed - self._packs.keys() - self.damaged.keys()):
+        self.damaged = {}
+        for name in sorted(indexed - self._packs.keys()):
             self._load(name)
         self._listed = (stamp,)
 
@@ -125,6 +125,11 @@ class PackedObjects:
         """Index of every readable pack, by name."""
         self._look()
         return self._packs
+
+    @property
+    def unindexed(self) -> set[str]:
+        """Names of packs whose idx file is missing or damaged, as of the last look."""
+        return self._unindexed | self.damaged.keys()
 
     def close(self) -> None:
         """Close every descriptor; they are opened again as needed."""
@@ -237,7 +242,7 @@ class PackedObjects:
     def _index_again(self) -> bool:
         """Index in memory the packs whose idx file is missing or damaged. Is there anything new?"""
         new = False
-        for name in sorted(self._unindexed | self.damaged.keys()):
+        for name in sorted(self.unindexed):
             if name not in self._packs:
                 try:
                     self._learn(PackIndex(name, indexed_again(os.path.join(self.pack_directory, name + ".pack"))))
@@ -296,6 +301,10 @@ class PackedObjects:
         for name, index in list(self._packs.items()):
             if name not in without:
                 yield from (index.oid(n) for n in range(index.count))
+        yield from self.loose()
+
+    def loose(self) -> Iterator[bytes]:
+        """The ids of all loose objects, as of the last look."""
         for fan in sorted(self._fans):
             for rest in os.listdir(os.path.join(self.directory, fan)):
                 if re.fullmatch(r"[0-9a-f]{38}", rest):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 
+from checkpointer import disk
 from checkpointer.errors import Damaged
 from checkpointer.workspace.objects import CHUNK, new_hash
 from checkpointer.workspace.packfile import PackFile
@@ -27,13 +28,21 @@ def indexed_again(path: str) -> bytes:
             header = pack.header(at)
             h = new_hash(pack.kind(header), header.size)
             end = at
-            for chunk, end in pack.inflate_with_end(header):
+            for chunk, consumed in pack.inflate_with_end(header):
                 h.update(chunk)
+                end = consumed
             placed.append(Placed(h.digest(), _crc(pack.fd, at, end), at))
             at = end
         return encode_index(placed, pack.check_digest())
     finally:
         pack.close()
+
+
+def write_index(directory: str, name: str) -> None:
+    """Make the idx file of a pack in this directory again, durably. Raises `Damaged`, OSError or our errors."""
+    data = indexed_again(os.path.join(directory, name + ".pack"))
+    with disk.plain_errors("the store"):
+        disk.replace(os.path.join(directory, name + ".idx"), data)
 
 
 def _crc(fd: int, start: int, end: int) -> int:

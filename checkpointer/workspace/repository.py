@@ -12,6 +12,9 @@ from checkpointer import disk
 TIMELINE = "refs/heads/timeline"
 PENDING = "refs/ckpt/pending"
 KEEP = "refs/ckpt/keep/"
+"""Pinned by a person."""
+OLD = "refs/ckpt/old/"
+"""Older than the timeline's kept end, and kept all the same: labelled, or taken before a restore not long ago."""
 
 # gc.*: a user's `git gc` packs but removes nothing, and never starts by itself. bigFileThreshold: it makes no deltas of
 # large files, which could then not be streamed. sharedRepository: what it writes is private too. hooksPath,
@@ -40,7 +43,17 @@ CONFIG = b"""\
 """
 HEAD = f"ref: {TIMELINE}\n".encode()
 _DESCRIPTION = b"Checkpoints of a workspace, made by ckpt. Look with git as you like; change with ckpt only.\n"
-_DIRECTORIES = ("objects", "objects/pack", "objects/info", "refs", "refs/heads", "refs/ckpt", "refs/ckpt/keep", "info")
+_DIRECTORIES = (
+    "objects",
+    "objects/pack",
+    "objects/info",
+    "refs",
+    "refs/heads",
+    "refs/ckpt",
+    "refs/ckpt/keep",
+    "refs/ckpt/old",
+    "info",
+)
 _FILES = {"HEAD": HEAD, "config": CONFIG, "description": _DESCRIPTION}
 
 

@@ -12,16 +12,19 @@ import secrets
 from datetime import UTC, datetime
 
 from checkpointer import disk
-from checkpointer.errors import Failed, ReadOnlyStore
+from checkpointer.errors import Damaged, Failed, ReadOnlyStore
 from checkpointer.workspace import pins, repository
 from checkpointer.workspace.checkpoint import Checkpoint, Meta
 from checkpointer.workspace.commits import encode_commit, in_flight, read_commit
 from checkpointer.workspace.history import NUMBER, History
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.refs import break_if_stale
+from checkpointer.workspace.reindex import write_index
 from checkpointer.workspace.repository import KEEP, PENDING, TIMELINE
 
 DAMAGE = "damage.log"
+PURGING = "purging"
+"""Names the paths of a purge until it is done."""
 _LOCKS = ("index.lock", "HEAD.lock", "config.lock", "packed-refs.lock", "shallow.lock", f"{TIMELINE}.lock")
 
 
@@ -51,12 +54,27 @@ class Store(History):
                 for name in _LOCKS:
                     break_if_stale(os.path.join(self.path, name), self.notices, wait=False)
             self.objects.refresh()
+            self._index_again()
             self.objects.distrust_damaged_packs()
+            if os.path.exists(os.path.join(self.directory, PURGING)):
+                self.notices.append("a purge was cut short; the same `ckpt purge` again finishes it")
             self._ready = True
             self._drop_stale_keeps()
         tip = self.tip()
         if self.lost is not None:
             self._move_off_damage(tip)
+
+    def _index_again(self) -> None:
+        """Make missing and damaged idx files again from their packs, where those are whole."""
+        unindexed = sorted(self.objects.unindexed)
+        for name in unindexed:
+            try:
+                write_index(self.objects.pack_directory, name)
+                self.notices.append(f"the index of {name} was missing or damaged and is made anew")
+            except (Damaged, OSError) as e:
+                self.notices.append(f"{name} is damaged: {e}")
+        if unindexed:
+            self.objects.refresh()
 
     def _move_off_damage(self, tip: Checkpoint | None) -> None:
         """The newest checkpoint is lost: note what the ref said, then let it name the newest one that can be read."""

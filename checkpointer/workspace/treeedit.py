@@ -26,11 +26,12 @@ class _Untouched:
 UNTOUCHED: Final = _Untouched()
 
 
-@dataclass
+@dataclass(slots=True)
 class _Wish:
-    """What is wished at a path, and below it."""
+    """What is wished at a path and below it. `sets`: something below is to stand there."""
 
     entry: Entry | _Untouched | None = UNTOUCHED
+    sets: bool = False
     below: dict[bytes, _Wish] = field(default_factory=dict)
 
 
@@ -38,16 +39,31 @@ def _wishes(changes: Mapping[bytes, Entry | None]) -> _Wish:
     top = _Wish()
     for path, entry in changes.items():
         wish = top
-        if path:
-            for part in path.split(b"/"):
-                wish = wish.below.setdefault(part, _Wish())
+        for part in path.split(b"/") if path else ():
+            wish.sets = wish.sets or entry is not None
+            wish = wish.below.setdefault(part, _Wish())
         if entry is not None and entry.kind not in ("file", "link", "dir", "fifo"):
             raise ValueError(f"a checkpoint cannot hold a {entry.kind}")
         wish.entry = entry
     return top
 
 
+@dataclass(slots=True)
+class _Place:
+    """A path with wishes: what stands there in the base's git tree, and what its children make of it."""
+
+    path: bytes
+    name: bytes
+    wish: _Wish
+    node: Node | None
+    above: _Place | None
+    nodes: dict[bytes, Node] = field(default_factory=dict)
+    holds: bool = False
+
+
 class _Edit:
+    """Top down every directory with wishes is loaded, bottom up it is written: no recursion, paths may be very deep."""
+
     def __init__(self, base: Tree, sink: Sink) -> None:
         self.base = base
         self.sink = sink
@@ -60,41 +76,69 @@ class _Edit:
         self.torn = set(extras.torn)
         self.dropped: set[bytes] = set()
 
-    def directory(self, path: bytes, node: Node | None, wish: _Wish) -> tuple[bytes | None, bool]:
-        """Carry out the wishes below a directory: id of its git tree (None: no file below), and: is anything in it?"""
-        nodes = dict(self.base.children(node[1])) if node is not None else {}
-        outside = self.base.outside.get(path, {})
-        prefix = path + b"/" if path else b""
-        holds = any(name not in wish.below and name not in nodes for name in outside)
-        for name, inner in wish.below.items():
-            there, found = self.path(prefix + name, nodes.get(name), name in outside, inner)
-            holds = holds or there
-            if found is None:
-                nodes.pop(name, None)
+    def run(self, wishes: _Wish) -> bytes:
+        """Id of the new `files/` tree."""
+        top = _Place(b"", b"", wishes, (TREE, self.base.files), None)
+        order = [top]
+        for place in order:  # grows while it is walked: parents before children
+            self.load(place, order)
+        for place in order[:0:-1]:
+            assert place.above is not None
+            stands, node = self.carry_out(place)
+            place.above.holds = place.above.holds or stands
+            if node is None:
+                place.above.nodes.pop(place.name, None)
             else:
-                nodes[name] = found
-        if not nodes:
-            return None, holds
-        return self.sink.add("tree", encode_tree((n, m, o) for n, (m, o) in nodes.items())), True
+                place.above.nodes[place.name] = node
+        return self.write(top) or self.sink.add("tree", b"")
 
-    def path(self, path: bytes, node: Node | None, outside: bool, wish: _Wish) -> tuple[bool, Node | None]:
-        """Carry out one path's wish: does anything stand there now, and what stands in the git tree?"""
-        entry = wish.entry
+    def was_directory(self, place: _Place) -> bool:
+        return (place.node is not None and place.node[0] == TREE) or place.path in self.extras.directories
+
+    def is_leaf(self, place: _Place) -> bool:
+        """Is there nothing to do below it? (A file is set, or removals are wished below what is no directory.)"""
+        entry = place.wish.entry
         if isinstance(entry, Entry) and entry.kind != "dir":
-            if any(isinstance(w.entry, Entry) for w in wish.below.values()):
+            return True
+        return isinstance(entry, _Untouched) and not place.wish.sets and not self.was_directory(place)
+
+    def load(self, place: _Place, order: list[_Place]) -> None:
+        if self.is_leaf(place) and place.above is not None:
+            return
+        wish, node = place.wish, place.node
+        if node is not None and node[0] == TREE:
+            place.nodes = dict(self.base.children(node[1]))
+        outside = self.base.outside.get(place.path, {})
+        place.holds = any(name not in wish.below and name not in place.nodes for name in outside)
+        prefix = place.path + b"/" if place.path else b""
+        for name, inner in wish.below.items():
+            order.append(_Place(prefix + name, name, inner, place.nodes.get(name), place))
+
+    def write(self, place: _Place) -> bytes | None:
+        """Id of the directory's git tree; None where no file is below it."""
+        if not place.nodes:
+            return None
+        return self.sink.add("tree", encode_tree((n, m, o) for n, (m, o) in place.nodes.items()))
+
+    def carry_out(self, place: _Place) -> tuple[bool, Node | None]:
+        """Does anything stand at the path now, and what stands there in the git tree?"""
+        path, entry = place.path, place.wish.entry
+        if isinstance(entry, Entry) and entry.kind != "dir":
+            if place.wish.sets:
                 raise ValueError(f"something is wished below a {entry.kind}: {path!r}")
             self.dropped.add(path)
             return True, self.leaf(path, entry)
-        was_directory = (node is not None and node[0] == TREE) or path in self.extras.directories
-        if isinstance(entry, _Untouched) and not was_directory and not _sets(wish):
-            return node is not None or outside, node  # removals below what is no directory
-        subtree, holds = self.directory(path, node if node is not None and node[0] == TREE else None, wish)
+        if self.is_leaf(place):
+            return place.node is not None or path in self.fifos or path in self.uncovered, place.node
+        was = self.was_directory(place)
+        subtree = self.write(place)
+        holds = place.holds or subtree is not None
         if isinstance(entry, Entry):
             self.clear(path)
             self.set_mode(path, entry.mode, self.extras.dir_mode)
-        elif not was_directory or not (holds or isinstance(entry, _Untouched)):
+        elif not was or not (holds or isinstance(entry, _Untouched)):
             self.clear(path)
-        stands = holds or isinstance(entry, Entry) or (isinstance(entry, _Untouched) and was_directory)
+        stands = holds or isinstance(entry, Entry) or (isinstance(entry, _Untouched) and was)
         if subtree is None and stands:
             self.directories.add(path)
         else:
@@ -139,10 +183,6 @@ class _Edit:
         )
 
 
-def _sets(wish: _Wish) -> bool:
-    return any(isinstance(w.entry, Entry) or _sets(w) for w in wish.below.values())
-
-
 def edited(base: Tree, changes: Mapping[bytes, Entry | None], sink: Sink) -> bytes:
     """The root of a new tree: `base` with these paths set, or removed (None).
 
@@ -153,10 +193,10 @@ def edited(base: Tree, changes: Mapping[bytes, Entry | None], sink: Sink) -> byt
     """
     edit = _Edit(base, sink)
     top = _wishes(changes)
-    files, _ = edit.directory(b"", (TREE, base.files), top)
+    files = edit.run(top)
     if isinstance(top.entry, Entry):
         if top.entry.kind != "dir":
             raise ValueError("the workspace itself can only be a directory")
         edit.modes.pop(b"", None)
         edit.set_mode(b"", top.entry.mode, base.extras.dir_mode)
-    return write_root(sink, files if files is not None else sink.add("tree", b""), edit.result())
+    return write_root(sink, files, edit.result())

@@ -77,6 +77,11 @@ class Tree:
         with self.named():
             return Extras.decode(self._whole(self.extras_id, "blob"))
 
+    def read_extras(self) -> bytes:
+        """The bytes of `extras.json`."""
+        with self.named():
+            return self._whole(self.extras_id, "blob")
+
     def children(self, oid: bytes) -> dict[bytes, Node]:
         """Entries of one git tree by true name. Not to be changed by the caller."""
         found = self._trees.get(oid)
