@@ -32,6 +32,8 @@ COMMANDS: dict[str, Entry] = {
     "restore": Entry(_CLI + "restore:restore", "go back", "P [--to DIR] [-- PATH...]", "the files as of a checkpoint"),
     "save": Entry(_CLI + "save:save", "go back", "[-m LABEL]", "make a checkpoint now"),
     "pin": Entry(_CLI + "save:pin", "go back", "P [-m LABEL]", "keep a checkpoint for good, or name it"),
+    "run": Entry(_CLI + "run:run", "agents", "[--agent NAME] [--] CMD...", "run a command that can be undone"),
+    "runs": Entry(_CLI + "run:runs", "runs", "", "who worked here, since when, how it ended"),
     "workspaces": Entry(_CLI + "stores:workspaces", "store", "", "every directory that has a store"),
     "gc": Entry(_CLI + "stores:gc", "store", "", "drop old checkpoints, give space back"),
     "purge": Entry(_CLI + "purge:purge", "store", "PATH", "take a path's content out of every checkpoint"),

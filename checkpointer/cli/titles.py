@@ -33,12 +33,31 @@ class Title:
 
 def titles(workspace: Workspace) -> dict[str, Title]:
     """Titles by turn handle (`t3`). A log that is missing or damaged leaves its turns without one."""
-    return {}
+    from checkpointer.run import roster
+
+    found = {}
+    for handle, turn in roster.turns(workspace.directory).items():
+        took = (turn.last - turn.started).total_seconds() if turn.last and turn.started else None
+        calls = {step: Call(tool, _about(arguments)) for step, (tool, arguments) in turn.calls.items()}
+        found[handle] = Title(turn.agent, turn.prompt, turn.started, took, calls)
+    return found
+
+
+def _about(arguments: Any) -> str:
+    """The arguments of a call on one line: the one that says most, else all of them."""
+    if isinstance(arguments, Mapping):
+        for name in ("command", "cmd", "file_path", "path", "prompt", "query"):
+            if isinstance(arguments.get(name), str):
+                return str(arguments[name])
+        return ", ".join(f"{name}={value}" for name, value in arguments.items())
+    return "" if arguments is None else str(arguments)
 
 
 def open_turns(workspace: Workspace) -> list[OpenTurn]:
     """The turns that have not ended, oldest first, as the run logs have them."""
-    return []
+    from checkpointer.run import roster
+
+    return roster.open_turns(workspace.directory)
 
 
 def uncertain(workspace: Workspace) -> list[dict[str, Any]]:

@@ -1,0 +1,216 @@
+"""`ckpt run` and `ckpt runs`: a command whose changes can be undone; the runs there were."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from checkpointer import home
+from checkpointer.cli import phrase
+from checkpointer.cli.app import Verbatim
+from checkpointer.cli.call import Call
+from checkpointer.cli.listing import named_paths
+from checkpointer.cli.save import note_prompt, open_or_make, print_uncovered
+from checkpointer.errors import CheckpointerError, Usage
+from checkpointer.run.child import CannotStart, Child
+
+if TYPE_CHECKING:
+    from checkpointer.run.command import CommandRun, Report
+    from checkpointer.run.roster import RunInfo
+    from checkpointer.workspace.outcome import Saved
+    from checkpointer.workspace.workspace import Workspace
+
+NOT_STARTED = 125
+"""The exit status where the workspace could not be protected, so that nothing was started."""
+
+
+@click.command(cls=Verbatim, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--agent", metavar="NAME", help="What to call the agent; its program's name if not given.")
+@click.option("--unprotected", is_flag=True, help="Start it even where its changes cannot be kept.")
+@click.option("--force-root", is_flag=True, help="Even where a workspace should not be: a home, /, /tmp, a mount.")
+@click.argument("argv", nargs=-1, type=click.UNPROCESSED, metavar="[--] CMD...")
+@click.pass_obj
+def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool, force_root: bool) -> int:
+    """Run CMD, an agent or anything else, so that what it changes can be undone.
+
+    The files are in a checkpoint before CMD starts and after it ends, and at quiet moments between. CMD has the
+    terminal, its signals and its exit status to itself; what else this prints goes to stderr, one line before and one
+    after. Whatever changes while CMD works counts as its work, also what you type meanwhile.
+
+    Exit status: that of CMD, 128+n for signal n; 125 where the directory cannot be protected (nothing was started),
+    126 and 127 as in a shell.
+    """
+    words = argv[1:] if argv[:1] == ("--",) else argv
+    if not words:
+        raise Usage("run what? There is no command after ckpt run", next=("ckpt run -- COMMAND",))
+    os.chdir(call.directory)
+    try:
+        started = _begin(call, words, agent, force_root)
+    except CheckpointerError as e:
+        return _unprotected(call, words, e) if unprotected else _refuse(call, e)
+    if started is None:
+        return Child(words, os.environ).wait()
+    workspace, running, base = started
+    _say_before(call, workspace, running, base)
+    try:
+        report = running.carry_out(os.environ)
+    except CannotStart as e:
+        _say(call, e.message)
+        return e.status
+    _say_after(call, workspace, running, report)
+    return report.status
+
+
+def _begin(
+    call: Call, words: tuple[str, ...], agent: str | None, force_root: bool
+) -> tuple[Workspace, CommandRun, Saved] | None:
+    """The begun run; None inside a run of the same workspace, which protects the command already."""
+    from checkpointer.run.command import CommandRun
+
+    workspace = open_or_make(call, force_root=force_root)
+    if call.inside_agent() is not None and _is_run_of(workspace, str(call.inside_agent())):
+        return None
+    running = CommandRun(
+        workspace,
+        words,
+        agent=agent or os.path.basename(words[0]),
+        typed=sys.stdin.isatty(),
+        warn=lambda e: _say(call, f"NOT PROTECTED from here on: {e.message}", always=True),
+    )
+    with call.progress() as bar:
+        base = running.begin(progress=bar)
+    if call.place().state == "remade":
+        home.accept(workspace)
+    return workspace, running, base
+
+
+def _is_run_of(workspace: Workspace, run: str) -> bool:
+    from checkpointer.run import roster
+
+    return any(info.run == run and info.alive != "dead" for info in roster.running(workspace.directory))
+
+
+def _refuse(call: Call, error: CheckpointerError) -> int:
+    from checkpointer.cli import failure
+
+    failure.report(error, as_json=call.out.json)
+    if not call.out.json:
+        call.out.error("nothing was started; ckpt run --unprotected starts it all the same")
+    return NOT_STARTED
+
+
+def _unprotected(call: Call, words: tuple[str, ...], error: CheckpointerError) -> int:
+    _say(call, f"NOT PROTECTED: {error.message}", always=True)
+    try:
+        return Child(words, os.environ).wait()
+    except CannotStart as e:
+        _say(call, e.message, always=True)
+        return e.status
+
+
+def _say(call: Call, text: str, *, always: bool = False) -> None:
+    (call.out.error if always else call.out.note)(f"ckpt: {text}")
+
+
+def _say_before(call: Call, workspace: Workspace, running: CommandRun, base: Saved) -> None:
+    if running.closed:
+        gone = ", ".join(running.closed)
+        _say(call, f"{gone} died before its end; what changed since is in checkpoint {base.checkpoint.number}")
+    where = phrase.directory(workspace.root)
+    who = "what changes while it works is its turn, your own edits too"
+    _say(call, f"{running.handle} protects {where} from checkpoint {base.checkpoint.number} on; {who}")
+    if base.uncovered:
+        from checkpointer.cli.save import uncovered_words
+
+        _say(call, "not covered: " + uncovered_words(workspace, base.uncovered))
+    call.notices(workspace)
+
+
+def _say_after(call: Call, workspace: Workspace, running: CommandRun, report: Report) -> None:
+    call.notices(workspace)
+    if report.trouble is not None:
+        _say(call, f"NOT PROTECTED: {report.trouble.message}", always=True)
+        _say(call, f"the files as of before the trouble are in checkpoint {report.after}", always=True)
+        for command in report.trouble.next:
+            call.out.error(f"next: {command}")
+        return
+    note_prompt(workspace)
+    if report.lost is not None:
+        _say(call, f"watching was incomplete ({report.lost}): steps may be joined, nothing is missing")
+    changed = named_paths(workspace.diff(report.before, report.after)) if report.turns else []
+    if not report.turns:
+        _say(call, f"{running.handle} changed nothing")
+        return
+    turns = report.turns[0] if len(report.turns) == 1 else f"{report.turns[0]} to {report.turns[-1]}"
+    if not changed:
+        _say(call, f"{turns} changed files and changed them back")
+        return
+    _say(
+        call,
+        f"{turns} changed {phrase.count(len(changed), 'file')}: {phrase.paths(changed)}   (undo: ckpt undo)",
+    )
+
+
+class _Listing(Verbatim):
+    split_paths = True
+
+
+@click.command(cls=_Listing)
+@click.option("-n", "number", type=int, default=20, show_default=True, help="How many.")
+@click.pass_obj
+def runs(call: Call, number: int) -> int:
+    """The runs of this workspace, newest first: who worked, since when, how it ended."""
+    from checkpointer.run import roster
+
+    workspace = call.workspace()
+    found = [roster.read(workspace.directory, name) for name in roster.names(workspace.directory)]
+    found.sort(key=lambda info: info.started.timestamp() if info.started else 0.0, reverse=True)
+    if not found and not call.out.json:
+        call.out.line("no runs yet")
+        call.out.hint("next: ckpt run -- COMMAND")
+    for info in found[:number]:
+        if call.out.json:
+            call.out.document(_document(info))
+        else:
+            call.out.line(_line(call, info))
+    return 0
+
+
+def how_it_stands(info: RunInfo) -> str:
+    """`running`, `died`, `ended`, `ended with 3`, `interrupted`, `damaged`."""
+    if info.problem:
+        return "damaged"
+    if not info.ended:
+        return {"dead": "died", "alive": "running"}.get(info.alive, "running, as far as can be told")
+    return info.status if not info.exit else f"{info.status} with {info.exit}"
+
+
+def _line(call: Call, info: RunInfo) -> str:
+    age = phrase.age(info.started) if info.started else ""
+    stands = how_it_stands(info)
+    coloured = call.out.style(f"{stands:18}", *(("red",) if stands in ("died", "damaged", "interrupted") else ()))
+    turns = phrase.count(len(info.turns), "turn")
+    words = " ".join(info.command) or (next(iter(info.turns.values())).prompt if info.turns else "")
+    return f"{info.handle:>5}  {age:8} {info.agent[:16]:10} {coloured} {turns:8}  {phrase.quoted(words)}".rstrip()
+
+
+def _document(info: RunInfo) -> dict[str, Any]:
+    return {
+        "run": info.handle,
+        "id": info.run,
+        "agent": info.agent or None,
+        "mode": info.mode,
+        "command": list(info.command),
+        "status": info.status,
+        "exit": info.exit,
+        "owner": info.alive if not info.ended else None,
+        "started": phrase.stamp(info.started) if info.started else None,
+        "last": phrase.stamp(info.last) if info.last else None,
+        "turns": [f"t{n}" for n in sorted(info.turns)],
+        "checkpoint": info.checkpoint,
+        "events": info.events,
+        "problem": info.problem or None,
+    }

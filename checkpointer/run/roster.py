@@ -1,0 +1,223 @@
+"""The runs of a workspace, read from their logs: which turns they hold, what those were asked, which are open.
+
+Nothing here writes or locks. A log that is missing or damaged is passed over: what it would have said is then unknown,
+and the files are still undone by what the checkpoints say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from checkpointer import lease, machine
+from checkpointer.errors import CheckpointerError
+from checkpointer.events import (
+    ModelTurn,
+    RunFinished,
+    RunReleased,
+    RunResumed,
+    RunStarted,
+    ToolCallStarted,
+    UserMessage,
+    WorkspaceChanged,
+)
+from checkpointer.log import JsonlLog, JsonlRuns
+from checkpointer.record import Record, peek
+from checkpointer.workspace.timeline import OpenTurn
+
+_TAIL = 1 << 16
+_LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
+
+
+def runs_directory(store: Path) -> Path:
+    """Where the runs of a store lie."""
+    return store / "runs"
+
+
+@dataclass
+class TurnInfo:
+    """One turn as its log tells it. `calls` are the steps with the tool and its arguments, by handle (`t3.2`)."""
+
+    handle: str
+    run: str
+    agent: str
+    prompt: str = ""
+    started: datetime | None = None
+    last: datetime | None = None
+    steps: int = 0
+    since: int | None = None
+    calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
+
+
+@dataclass
+class RunInfo:
+    """One run: its handle, how it stands, its turns by number. `alive` is what is known of its owner's process."""
+
+    run: str
+    handle: str
+    agent: str = ""
+    command: tuple[str, ...] = ()
+    status: str = "running"
+    exit: int | None = None
+    started: datetime | None = None
+    last: datetime | None = None
+    alive: lease.Liveness = "unknown"
+    turns: dict[int, TurnInfo] = field(default_factory=dict)
+    open_turn: int | None = None
+    open_steps: dict[str, tuple[int, int | None, int]] = field(default_factory=dict)
+    checkpoint: int | None = None
+    mode: str = "observed"
+    events: int = 0
+    problem: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.status != "running"
+
+
+def moment(text: str) -> datetime | None:
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(text)
+    return None
+
+
+def names(store: Path) -> list[str]:
+    """Every run of the store, by its own name."""
+    return JsonlRuns(os.fspath(runs_directory(store))).runs()
+
+
+def has_ended(store: Path, run: str) -> bool:
+    """Does the log's last line end or release the run? A look at the file's end; False where that cannot be told."""
+    with contextlib.suppress(OSError), open(runs_directory(store) / run / "events.jsonl", "rb") as f:
+        size = f.seek(0, os.SEEK_END)
+        f.seek(max(0, size - _TAIL))
+        line = f.read().removesuffix(b"\n").rpartition(b"\n")[2]
+        return any(kind in line for kind in _LAST_TYPES) and peek(line) is not None
+    return False
+
+
+def read(store: Path, run: str) -> RunInfo:
+    """All that is asked about one run. Never raises for a damaged log: `problem` says so, and the rest is kept."""
+    log = JsonlLog(os.fspath(runs_directory(store) / run))
+    info = RunInfo(run, run)
+    owner = None
+    try:
+        for record in log.read():
+            owner = _take(info, log, record) or owner
+    except CheckpointerError as e:
+        info.problem = e.message
+    finally:
+        log.close()
+    if owner is not None and not info.ended:
+        info.alive = lease.liveness(owner, machine.holder(), machine.started(owner.pid))
+    return info
+
+
+def _take(info: RunInfo, log: JsonlLog, record: Record) -> Any:
+    """One more event. Gives the owner, where the event names a new one."""
+    event = record.event
+    info.events = record.seq
+    info.last = moment(event.at) or info.last
+    if event.commit is not None and event.commit.number is not None:
+        info.checkpoint = event.commit.number
+    if isinstance(event, RunStarted | RunResumed):
+        info.status = "running"
+        info.agent = event.agent or info.agent
+        loaded = record.load(log.fetch)
+        if isinstance(loaded, RunStarted):
+            info.started, info.mode = moment(event.at), loaded.mode
+            info.handle = f"r{loaded.number}" if loaded.number is not None else info.run
+            if isinstance(loaded.command, tuple):
+                info.command = tuple(str(word) for word in loaded.command)
+        return event.owner
+    if isinstance(event, RunReleased):
+        info.status, info.exit, info.open_turn = event.how, event.status, None
+    elif isinstance(event, RunFinished):
+        info.status, info.exit, info.open_turn = event.outcome, event.status, None
+    elif isinstance(event, UserMessage) and event.turn is not None:
+        info.open_turn = event.turn
+        turn = _turn(info, event.turn, event.at)
+        turn.since = info.checkpoint
+        turn.prompt = _words(getattr(record.load(log.fetch), "content", None)) or turn.prompt
+    elif isinstance(event, WorkspaceChanged) and event.turn is not None:
+        turn = _turn(info, event.turn, event.at)
+        turn.steps = max(turn.steps, event.step or 0)
+        turn.since = event.checkpoint
+    elif isinstance(event, ToolCallStarted):
+        _call_started(info, log, record, event)
+    elif isinstance(event, ModelTurn):
+        pass
+    elif event.type in ("tool_call_completed", "tool_call_reconciled", "tool_call_uncertain"):
+        info.open_steps.pop(str(getattr(event, "key", "")), None)
+    if info.open_turn is not None and info.open_turn in info.turns:
+        info.turns[info.open_turn].last = moment(event.at)
+    return None
+
+
+def _turn(info: RunInfo, number: int, at: str) -> TurnInfo:
+    turn = info.turns.get(number)
+    if turn is None:
+        turn = info.turns[number] = TurnInfo(f"t{number}", info.handle, info.agent, started=moment(at))
+    turn.last = moment(at)
+    return turn
+
+
+def _call_started(info: RunInfo, log: JsonlLog, record: Record, event: ToolCallStarted) -> None:
+    turn_number = getattr(event, "turn", None) or info.open_turn
+    step = getattr(event, "step", None)
+    if turn_number is None:
+        return
+    turn = _turn(info, turn_number, event.at)
+    if step is not None:
+        turn.steps = max(turn.steps, step)
+        loaded = record.load(log.fetch)
+        turn.calls[f"t{turn_number}.{step}"] = (event.tool, getattr(loaded, "arguments", None))
+    number = event.commit.number if event.commit is not None else None
+    info.open_steps[event.key] = (turn_number, step, number or info.checkpoint or 0)
+
+
+def _words(content: Any) -> str:
+    """The text of a message's content."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Mapping):
+        return _words(content.get("text", ""))
+    if isinstance(content, tuple | list):
+        return " ".join(filter(None, map(_words, content)))
+    return ""
+
+
+def running(store: Path) -> Iterator[RunInfo]:
+    """The runs that nobody ended: their owners live, or died."""
+    for run in names(store):
+        if not has_ended(store, run):
+            info = read(store, run)
+            if not info.ended and info.events:
+                yield info
+
+
+def open_turns(store: Path) -> list[OpenTurn]:
+    """The turns that have not ended, oldest first. A driven run's count only while a call of theirs is open."""
+    found = []
+    for info in running(store):
+        alive = info.alive != "dead"
+        if info.mode == "driven":
+            for turn, step, began in info.open_steps.values():
+                handle = f"t{turn}" if step is None else f"t{turn}.{step}"
+                found.append(OpenTurn(info.handle, turn, (handle,), began, alive, executing=alive))
+        elif info.open_turn is not None:
+            turn_info = info.turns[info.open_turn]
+            handle = f"t{info.open_turn}.{turn_info.steps + 1}"
+            since = turn_info.since if turn_info.since is not None else info.checkpoint
+            found.append(OpenTurn(info.handle, info.open_turn, (handle,), since or 1, alive))
+    return sorted(found, key=lambda t: (t.since, t.turn))
+
+
+def turns(store: Path) -> dict[str, TurnInfo]:
+    """Every turn of every run, by handle."""
+    return {turn.handle: turn for run in names(store) for turn in read(store, run).turns.values()}
