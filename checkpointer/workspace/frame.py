@@ -92,6 +92,13 @@ class Frame:
             os.close(self.fd)
             self.fd = -1
 
+    def close_way(self) -> None:
+        """Close it and every directory above it but the root."""
+        frame: Frame | None = self
+        while frame is not None and frame.parent is not None:
+            frame.close()
+            frame = frame.parent
+
     def reopened(self) -> int:
         """The descriptor, opened again from the nearest open directory above where it was closed.
 

@@ -136,8 +136,7 @@ def _expand(scan: Scan, top: Frame, jobs: int) -> tuple[list[Frame], list[Unit]]
         unit = heapq.heappop(heap)[2]
         scan._reach(unit.frame)
         child = scan.enter(unit.frame, unit.name)
-        if unit.frame.parent is not None:
-            unit.frame.close()
+        unit.frame.close_way()
         if child is not None:
             child.close()
             expanded.append(child)
@@ -163,8 +162,7 @@ def _do(scan: Scan, unit: Unit) -> tuple[tuple[bytes, int] | None, bool, bool]:
         return frame.children.get(unit.name), frame.differs, frame.relist
     finally:
         frame.differs, frame.relist = before[0] or frame.differs, before[1] or frame.relist
-        if frame.parent is not None:
-            frame.close()
+        frame.close_way()
 
 
 def _share(scan: Scan, sink: Gathering, units: list[Unit], jobs: int, meter: _Meter) -> None:
