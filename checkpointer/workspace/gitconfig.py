@@ -6,6 +6,7 @@ Files are read in git's order, includes and their conditions followed (`hasconfi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 from collections.abc import Iterator, Mapping
@@ -196,7 +197,8 @@ class _Reader:
             return branch not in (None, "detached") and wildmatch.matches(_open_end(pattern), os.fsencode(str(branch)))
         if keyword not in (b"gitdir", b"gitdir/i"):
             return False
-        pattern = _expanded(pattern, self.environment, real=True)
+        with contextlib.suppress(ValueError):  # then it is taken as it stands
+            pattern = _expanded(pattern, self.environment, real=True)
         fixed = b""
         if pattern.startswith(b"./"):
             fixed = os.path.dirname(os.path.realpath(config)) + b"/"

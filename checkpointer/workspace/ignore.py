@@ -4,9 +4,9 @@ Weakest first: `core.excludesFile`, `info/exclude`, every `.gitignore` from the 
 `.ckptignore`. The last match decides; below an ignored directory nothing is asked. What cannot be read never makes more
 ignored: its place is taken by a rule that brings everything back.
 
-Where this is more careful than git: case always counts; rules above the workspace that would ignore the workspace
-itself are dropped; a nested repository starts anew with its own rules (as git there would), while `.ckptignore` files
-go on; a rule file above 8 MiB counts as one that cannot be read.
+Where this is more careful than git: case always counts; rules from above the workspace that would ignore it, or
+whatever is in it, are dropped; a nested repository starts anew with its own rules (as git there would), while
+`.ckptignore` files go on; a rule file above 8 MiB counts as one that cannot be read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from checkpointer.workspace.entry import parents
 from checkpointer.workspace.gitconfig import Environment, excludes_file
 from checkpointer.workspace.gitdir import GitDir, git_above, git_at
 from checkpointer.workspace.indexfile import stamp
-from checkpointer.workspace.patterns import BRING_ALL_BACK, Patterns, Rule
+from checkpointer.workspace.patterns import BRING_ALL_BACK, Line, Patterns
 from checkpointer.workspace.plainfile import read_plain
 
 __all__ = ["CKPTIGNORE", "GITIGNORE", "DirectoryRules", "Origin", "Read", "Rules"]
@@ -35,6 +35,7 @@ CKPTIGNORE = b".ckptignore"
 LONGEST = 8 << 20
 _KEPT_DIRECTORIES = 1 << 14
 _KEPT_PARSED = 1 << 11
+_SOME_NAME = b"\x7f"  # no rule means it
 _GONE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 Read = Callable[[bytes], bytes | None]
@@ -191,7 +192,7 @@ class Rules:
         return [f for f in found if f is not None]
 
     def _surrounding(self, git: GitDir | None) -> Chain:
-        """The rules from outside the workspace as they stand in its root; none of them ignores the root itself."""
+        """The rules from outside the workspace as they stand in its root, without those that ignore it all."""
         levels = [self._base(git)]
         names: list[bytes] = []
         if git is not None and git.top != self.root:
@@ -199,25 +200,34 @@ class Rules:
             for depth in range(len(names)):
                 path = os.path.join(git.top, *names[:depth], GITIGNORE)
                 found = self._file(path, lambda p=path: read_plain(p, limit=LONGEST))  # type: ignore[misc]
-                levels += [[]] if depth else []
                 levels[-1] += [found] if found is not None else []
+                levels.append([])
         digests = [b"%d" % len(level) + b"".join(digest for _, _, digest in level) for level in levels]
         self._outer_identity = _digest(b"rules 1", *names, *digests)
-        while True:
-            chain: Chain = ()
-            dropped: Rule | None = None
-            for level, name in zip(levels, names or [b""], strict=True):
-                chain += tuple(Active(source, patterns) for source, patterns, _ in level)
-                if not name:
-                    break
-                dropped = self._matchers.of(chain).find(name, True)
-                if dropped is not None and not dropped.line.negative:
-                    break
-                dropped = None
-                chain = tuple(active.enter(name) for active in chain)
-            if dropped is None:
-                return chain
-            levels = [[(s, p.without(dropped.line), d) for s, p, d in level] for level in levels]
+        while names:
+            too_much = self._too_much(levels, names)
+            if too_much is None:
+                break
+            levels = [[(s, p.without(too_much), d) for s, p, d in level] for level in levels]
+        return self._entered(levels, names)[-1]
+
+    def _entered(self, levels: list[list[_Found]], names: list[bytes]) -> list[Chain]:
+        """The rules in each directory from the top of the work tree to the workspace."""
+        chains: list[Chain] = [tuple(Active(source, patterns) for source, patterns, _ in levels[0])]
+        for name, level in zip(names, levels[1:], strict=True):
+            here = tuple(active.enter(name) for active in chains[-1])
+            chains.append(here + tuple(Active(source, patterns) for source, patterns, _ in level))
+        return chains
+
+    def _too_much(self, levels: list[list[_Found]], names: list[bytes]) -> Line | None:
+        """A line outside the workspace that ignores it, a directory above it, or whatever is in it."""
+        *above, inside = self._entered(levels, names)
+        asked = [(chain, name, True) for chain, name in zip(above, names, strict=True)]
+        for chain, name, is_dir in [*asked, (inside, _SOME_NAME, True), (inside, _SOME_NAME, False)]:
+            found = self._matchers.of(chain).find(name, is_dir)
+            if found is not None and not found.line.negative:
+                return found.line
+        return None
 
 
 def _looking(fd: int, names: Container[bytes] | None = None) -> Read:

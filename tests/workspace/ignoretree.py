@@ -12,27 +12,30 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-NAMES = [b"a", b"b", b"c", b"ab", b"abc", b"aa", b"A", b".a", b"a.b", b"a.o", b"b.o", b"a b", b"a ", b"#a", b"!a", b"a*"]
-NAMES += [b"[a]", b"a\\b", b"-", b"]", b"\xc3\xa9", b"\xff", b"a\rb", b"a\r", b"a\nb", b"\t", b"build", b"x.tar.gz", b"^", b"a-c"]
+NAMES = [b"a", b"b", b"c", b"ab", b"abc", b"aa", b"A", b".a", b"a.b", b"a.o", b"b.o", b"x.tar.gz", b"build", b"a-c"]
+NAMES += [b"a b", b"a ", b"#a", b"!a", b"a*", b"[a]", b"a\\b", b"-", b"]", b"^", b"\t", b"a\rb", b"a\r", b"a\nb"]
+NAMES += [b"\xc3\xa9", b"\xff"]
 
 PIECES = [b"a", b"b", b"c", b"ab", b"A", b"*", b"*", b"**", b"***", b"?", b"/", b"/", b"/**/", b"**/", b"/**", b"*/"]
-PIECES += [b"[ab]", b"[!a]", b"[^b]", b"[a-c]", b"[c-a]", b"[[:alpha:]]", b"[![:alpha:]]", b"[[:space:]b]", b"[[:foo:]]"]
-PIECES += [b"[a", b"[]a]", b"[]", b"[!]]", b"[!", b"[[:alpha:]", b"[[:alpha]", b"[[:]", b"[:alpha:]", b"[\\]]", b"[a-\\c]"]
-PIECES += [b"[a-]", b"[-a]", b"[\\", b"[a/b]", b"[--a]", b"[!-~]", b"[[:punct:]]", b"[\x01-\xff]", b"[[:cntrl:]]", b"]", b"-"]
-PIECES += [b"\\", b"\\\\", b"\\*", b"\\a", b"\\/", b"\\ ", b" ", b"  ", b"!", b"#", b"\\#", b"\\!", b".", b".o", b"*.o", b"\t"]
-PIECES += [b"\r", b"\xc3\xa9", b"\xff", b"\0", b"build", b"^", b".tar.gz", b"a.b"]
+PIECES += [b"[ab]", b"[!a]", b"[^b]", b"[a-c]", b"[c-a]", b"[a-]", b"[-a]", b"[--a]", b"[!-~]", b"[a/b]"]
+PIECES += [b"[[:alpha:]]", b"[![:alpha:]]", b"[[:space:]b]", b"[[:punct:]]", b"[[:cntrl:]]", b"[[:foo:]]"]
+PIECES += [b"[\x01-\xff]", b"[[:alpha]"]
+PIECES += [b"[a", b"[]a]", b"[]", b"[!]]", b"[!", b"[[:alpha:]", b"[[:]", b"[:alpha:]", b"[\\]]", b"[a-\\c]", b"[\\"]
+PIECES += [b"\\", b"\\\\", b"\\*", b"\\a", b"\\/", b"\\ ", b"\\#", b"\\!", b" ", b"  ", b"!", b"#", b".", b"]", b"-"]
+PIECES += [b"^", b".o", b"*.o", b"build", b".tar.gz", b"a.b", b"\t", b"\r", b"\xc3\xa9", b"\xff", b"\0"]
 
-likely = st.sampled_from(
-    [b"*", b"!*", b"*/", b"!*/", b"/*", b"!/a", b"!a/", b"a/**", b"!a/**", b"**/b", b"a/*", b"!a/b", b"*.o", b"!a.o", b"/a/b/c"]
-)
+LIKELY = [b"*", b"!*", b"*/", b"!*/", b"/*", b"!/a", b"!a/", b"a/**", b"!a/**", b"**/b", b"a/*", b"!a/b", b"/a/b/c"]
+LIKELY += [b"*.o", b"!a.o", b"build/", b"[ab]"]
+
 wild = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map(b"".join)
-line = st.one_of(likely, wild, st.tuples(st.sampled_from([b"!", b"/", b"!/", b"a/", b"a/b/"]), wild).map(b"".join))
+anchored = st.tuples(st.sampled_from([b"!", b"/", b"!/", b"a/", b"a/b/"]), wild).map(b"".join)
+pattern = st.one_of(st.sampled_from(LIKELY), wild, anchored)
 ends = st.sampled_from([b"\n", b"\n", b"\n", b"\r\n", b" \n", b"\n\n", b"/\n", b""])
-content = st.tuples(
-    st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"]), st.lists(st.tuples(line, ends).map(b"".join), max_size=6).map(b"".join)
-).map(b"".join)
+line = st.tuples(pattern, ends).map(b"".join)
+starts = st.sampled_from([b"", b"", b"", b"\xef\xbb\xbf"])
+content = st.tuples(starts, st.lists(line, max_size=6).map(b"".join)).map(b"".join)
 few = st.one_of(st.sampled_from([b"a", b"b", b"ab", b"a.o", b"build"]), st.sampled_from(NAMES))
-path = st.lists(few, min_size=1, max_size=5).map(b"/".join)
+a_path = st.lists(few, min_size=1, max_size=5).map(b"/".join)
 
 
 class Tree(NamedTuple):
@@ -42,7 +45,7 @@ class Tree(NamedTuple):
 
 @st.composite
 def trees(draw: st.DrawFn) -> Tree:
-    files = draw(st.lists(path, min_size=1, max_size=25))
+    files = draw(st.lists(a_path, min_size=1, max_size=25))
     directories = sorted({b"", *(p[:i] for p in files for i, c in enumerate(p) if c == ord("/"))})
     rules = draw(st.dictionaries(st.sampled_from(directories), content, min_size=1, max_size=4))
     return Tree(files, rules)
