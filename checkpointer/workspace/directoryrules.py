@@ -76,8 +76,8 @@ class Matchers:
 class DirectoryRules:
     """The rules for the names in one directory, which itself is taken to be ours.
 
-    `identity` (16 bytes) stands for the content of every rule file that can matter, and for the git index of the nested
-    repository the directory lies in, if it lies in one: while it is equal, so are all answers. Made by `Rules` alone.
+    `identity` (16 bytes) stands for the content of every rule file that can matter here: while it is equal, so are all
+    answers for this directory. Made by `Rules` alone.
     """
 
     __slots__ = ("_above", "_added", "_chains", "_matcher", "_matchers", "_restart", "directory", "identity")

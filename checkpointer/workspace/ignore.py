@@ -24,7 +24,6 @@ from checkpointer.workspace.directoryrules import Active, Chain, DirectoryRules,
 from checkpointer.workspace.entry import parents
 from checkpointer.workspace.gitconfig import Environment, excludes_file
 from checkpointer.workspace.gitdir import GitDir, git_above, git_at
-from checkpointer.workspace.indexfile import stamp
 from checkpointer.workspace.patterns import BRING_ALL_BACK, Line, Patterns
 from checkpointer.workspace.plainfile import read_plain
 
@@ -141,8 +140,7 @@ class Rules:
             if git is not None:
                 base = self._base(git)
                 restart = tuple(Active(source, patterns) for source, patterns, _ in base)
-                index = stamp(os.path.join(git.path, b"index"))  # what it tracks is ours whatever the rules say
-                digests += [b"restart", index, *(digest for _, _, digest in base)]
+                digests += [b"restart", *(digest for _, _, digest in base)]
         added: list[Chain] = []
         for name in (GITIGNORE, CKPTIGNORE):
             found = self._file(os.path.join(directory, name), lambda n=name: look(n))  # type: ignore[misc]

@@ -333,7 +333,6 @@ class TestIdentity:
                 (nest + b"/.gitignore", inner),
                 (nest + b"/.ckptignore", inner),
                 (nest + b"/.git/info/exclude", inner),
-                (nest + b"/.git/index", inner),
             ):
                 put(file, b"x")
                 after = identities()
