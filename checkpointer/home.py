@@ -77,15 +77,33 @@ def _is_store(directory: Path) -> bool:
     return (directory / "shadow.git").is_dir() or (directory / "workspace.toml").exists()
 
 
-def _facts(directory: Path) -> tuple[bytes, int, int] | None:
-    """Path, device and inode that the store was made for; None where they cannot be read."""
+class _Known(NamedTuple):
+    """The directory that a store was made for."""
+
+    path: bytes
+    dev: int
+    ino: int
+    born: int
+
+    def is_another(self, path: bytes, st: os.stat_result) -> bool:
+        """Is what stands at `path` surely another directory than the store was made for?
+
+        Device numbers change at a restart on some file systems: they are not asked.
+        """
+        if self.ino not in (0, st.st_ino):
+            return True
+        return bool(self.born) and guard.born(path) not in (0, self.born)
+
+
+def _facts(directory: Path) -> _Known | None:
+    """What the store was made for; None where that cannot be read."""
     from checkpointer.workspace.facts import load
 
     try:
         facts = load(directory)
     except CheckpointerError:
         return None
-    return facts.path, facts.dev, facts.ino
+    return _Known(facts.path, facts.dev, facts.ino, facts.born)
 
 
 def _state(root: bytes, directory: Path) -> State:
@@ -96,8 +114,7 @@ def _state(root: bytes, directory: Path) -> State:
     if not stat.S_ISDIR(st.st_mode):
         return "gone"
     known = _facts(directory)
-    # The inode decides alone: device numbers change at a restart on some file systems.
-    return "remade" if known is not None and known[2] not in (0, st.st_ino) else "here"
+    return "remade" if known is not None and known.is_another(root, st) else "here"
 
 
 def places() -> list[Place]:
@@ -105,7 +122,7 @@ def places() -> list[Place]:
     found = []
     for directory in _by_digest().values():
         known = _facts(directory)
-        root = known[0] if known is not None else b""
+        root = known.path if known is not None else b""
         found.append(Place(root, directory, _state(root, directory) if root else "gone"))
     return sorted(found, key=lambda p: (p.root, p.directory))
 
@@ -153,11 +170,11 @@ def _moved(levels: list[bytes], known: Mapping[str, Path]) -> Place | None:
     hits = []
     for directory in known.values():
         facts = _facts(directory)
-        if facts is None or (facts[1], facts[2]) not in inodes:
+        if facts is None or (facts.dev, facts.ino) not in inodes or os.path.lexists(facts.path):
             continue
-        root = inodes[facts[1], facts[2]]
-        if not os.path.lexists(facts[0]) and _same_entries(root, directory):
-            hits.append(Place(root, directory, "moved", facts[0]))
+        root = inodes[facts.dev, facts.ino]
+        if not facts.is_another(root, os.stat(root)) and _same_entries(root, directory):
+            hits.append(Place(root, directory, "moved", facts.path))
     return max(hits, key=lambda p: len(p.root), default=None)
 
 
@@ -282,7 +299,7 @@ def _note_identity(directory: Path, root: bytes) -> None:
 
     st = os.stat(root)
     known = facts.load(directory)
-    known.path, known.dev, known.ino = root, st.st_dev, st.st_ino
+    known.path, known.dev, known.ino, known.born = root, st.st_dev, st.st_ino, guard.born(root)
     facts.save(directory, known)
 
 
@@ -323,7 +340,7 @@ def make(root: bytes, *, force_root: bool = False) -> Workspace:
                 Store.create(directory / "shadow.git")
             if not (directory / "workspace.toml").exists():
                 st = os.stat(root)
-                facts.save(directory, facts.Facts(path=root, dev=st.st_dev, ino=st.st_ino))
+                facts.save(directory, facts.Facts(path=root, dev=st.st_dev, ino=st.st_ino, born=guard.born(root)))
         disk.sync_directory(directory.parent)
     workspace = Workspace(root, directory)
     workspace.notices.extend(guard.notes(root, os.fsencode(directory)))
@@ -336,8 +353,8 @@ def _lookalikes(root: bytes, known: Mapping[str, Path]) -> Iterator[str]:
     st = os.stat(root)
     for directory in known.values():
         facts = _facts(directory)
-        if facts is not None and (facts[1], facts[2]) == (st.st_dev, st.st_ino) and not os.path.lexists(facts[0]):
-            yield f"a new store was made; this may once have been {show(facts[0])}, which is gone: ckpt workspaces"
+        if facts is not None and (facts.dev, facts.ino) == (st.st_dev, st.st_ino) and not os.path.lexists(facts.path):
+            yield f"a new store was made; this may once have been {show(facts.path)}, which is gone: ckpt workspaces"
 
 
 def _make_private(directory: Path) -> None:

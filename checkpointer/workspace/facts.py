@@ -20,7 +20,8 @@ _HEAD = "# Written by ckpt. Facts about one workspace; the checkpoints are in sh
 
 @dataclass
 class Facts:
-    """`path` is absolute; `dev` and `ino` are of the workspace directory. Numbers are the last given out, 0 for none.
+    """`path` is absolute; `dev`, `ino` and `born` (its birth in nanoseconds, 0 if not known) are of the
+    workspace directory. Numbers are the last given out, 0 for none.
 
     `first_kept` is the number of the oldest checkpoint on the timeline that retention left (1 while nothing was cut),
     `cut` the commit ids (hex) whose parents are gone: git's `shallow` file, which can be rebuilt from here.
@@ -30,6 +31,7 @@ class Facts:
     path: bytes
     dev: int = 0
     ino: int = 0
+    born: int = 0
     format: int = FORMAT
     last_number: int = 0
     last_turn: int = 0

@@ -11,6 +11,7 @@ import heapq
 import os
 import pwd
 import stat
+import struct
 import sys
 import tempfile
 from collections import Counter, deque
@@ -77,6 +78,8 @@ SYSTEM = (
 PSEUDO = (b"/proc/", b"/sys/", b"/dev/")
 """What stands below these is no file anybody wrote; `/dev/shm` is the exception."""
 
+_AT_FDCWD, _STATX_BTIME = -100, 0x800
+
 NETWORK = frozenset(("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "afs", "fuse.sshfs", "glusterfs", "lustre"))
 FLEETING = frozenset(("tmpfs", "ramfs"))
 
@@ -95,6 +98,30 @@ def real(path: bytes) -> bytes:
             finally:
                 os.close(fd)
     return resolved
+
+
+def born(path: bytes) -> int:
+    """When a file or directory was made, in nanoseconds, 0 where the file system does not say.
+
+    An inode number may be given to a new directory at once; a birth is not given twice.
+    """
+    if sys.platform != "linux":
+        try:
+            return int(getattr(os.stat(path), "st_birthtime", 0) * 1e9)
+        except OSError:
+            return 0
+    import ctypes
+
+    try:
+        statx = ctypes.CDLL(None).statx
+    except (AttributeError, OSError):  # an old C library
+        return 0
+    answer = ctypes.create_string_buffer(256)
+    if statx(_AT_FDCWD, path, 0, _STATX_BTIME, answer) != 0:
+        return 0
+    (mask,) = struct.unpack_from("=I", answer, 0)
+    seconds, fraction = struct.unpack_from("=qI", answer, 80)
+    return int(seconds) * 10**9 + int(fraction) if mask & _STATX_BTIME else 0
 
 
 def home_directories(environ: Mapping[str, str] = os.environ) -> list[bytes]:
@@ -150,7 +177,10 @@ def _reason(root: bytes, stores: bytes, environ: Mapping[str, str]) -> str | Non
         st: os.stat_result | None = os.stat(root)
     except OSError:
         st = None
-    same = (lambda p: p == root) if st is None else (lambda p: p == root or _same(p, st))
+
+    def same(path: bytes) -> bool:
+        return path == root or (st is not None and _same(path, st))
+
     if any(same(h) for h in homes):
         return "it is a home directory"
     if any(same(os.fsencode(p)) for p in SYSTEM):

@@ -148,6 +148,6 @@ def play(text: str, base: Path) -> str:
     for line in text.split("\n"):
         if line.startswith("$ "):
             out.append(line + "\n" + answer(shell.type(line[2:]), base))
-        elif line.startswith("#"):
+        elif line.startswith("#") and not any(o.startswith("$ ") for o in out):  # below, it is output
             out.append(line + "\n")
     return "".join(out)
