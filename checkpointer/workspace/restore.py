@@ -74,7 +74,7 @@ class Carrier:
             self._prepare()
             self._carry_out()
         except BaseException as e:
-            self._staging.discard()
+            self._staging.discard(traceless=not self._touched)
             lost = self._take_back() if self._touched and not self.lenient else {}
             self.over = True
             explained = in_words(e, self.carried.left, began=bool(self._touched), lost=lost)

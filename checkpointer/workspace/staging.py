@@ -63,6 +63,7 @@ class Staging:
         self._token = token
         self._singly = sync_singly(count)
         self._staged: dict[bytes, Staged] = {}
+        self._times: dict[bytes, tuple[int, int]] = {}
         self._root = os.geteuid() == 0
         self.next = first
 
@@ -74,6 +75,9 @@ class Staging:
         name = temporary_name(self._token, self.next)
         self.next += 1
         fd = self._directories.fd(where)
+        if where not in self._times:
+            st = os.fstat(fd)
+            self._times[where] = (st.st_atime_ns, st.st_mtime_ns)
         if entry.kind == "file":
             st = self._write(fd, name, path, entry, existing)
         else:
@@ -162,12 +166,18 @@ class Staging:
     def done(self, path: bytes) -> None:
         del self._staged[path]
 
-    def discard(self) -> None:
-        """Remove what was staged and not renamed. Never raises `OSError`: what stays is swept later."""
+    def discard(self, *, traceless: bool = False) -> None:
+        """Remove what was staged and not renamed. Never raises `OSError`: what stays is swept later.
+
+        `traceless`: nothing was renamed at all, so the directories get their times back too.
+        """
         for staged in self._staged.values():
             with contextlib.suppress(OSError):
                 disk.remove(staged.name, dir_fd=self._directories.fd(staged.directory), missing_ok=True)
         self._staged.clear()
+        for directory, times in self._times.items() if traceless else ():
+            with contextlib.suppress(OSError):
+                os.utime(self._directories.fd(directory), ns=times)
 
 
 def _fill(fd: int, objects: Objects, oid: bytes) -> int:

@@ -211,6 +211,7 @@ class Store(History):
             known[number] = label
         with disk.plain_errors("the store"):
             pins.save(self.directory, known)
+        self._tip = self._chain = None
 
     def consolidate(self) -> None:
         """Bring many small packs into one, where there are enough of them; cheap otherwise."""

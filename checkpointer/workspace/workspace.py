@@ -198,15 +198,15 @@ class Workspace:
             else:
                 checkpoint = self.store.commit(writer, present.tree.root, meta, parent=tip)
                 self.store.move(checkpoint)
-                self._remember(checkpoint)
+        self._remember(meta)
         with contextlib.suppress(OSError):  # it only saves work
             disk.make_directory(self.directory / "scan")
             table.save()
         return checkpoint, present
 
-    def _remember(self, checkpoint: Checkpoint) -> None:
+    def _remember(self, meta: Meta) -> None:
         """`workspace.toml` says at once that there was a run: it changes what undo means."""
-        if checkpoint.meta.runs and not self.facts.had_run:
+        if meta.runs and not self.facts.had_run:
             self.facts.had_run = True
             facts_file.save(self.directory, self.facts)
 
