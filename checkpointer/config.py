@@ -37,7 +37,7 @@ KEYS = {
         Key("capture.limit", GIB, "size", "a new file larger than this is not covered, and listed"),
         Key("capture.jobs", 0, "int", "processes for a first checkpoint; 0: as many as help"),
         Key("capture.heavy", 50_000, "int", "say so before a first checkpoint of more files than this"),
-        Key("gc.keep_days", 90, "int", "checkpoints younger than this stay"),
+        Key("gc.keep_days", 30, "int", "checkpoints younger than this stay"),
         Key("gc.keep_number", 200, "int", "so many of the newest checkpoints stay, whatever their age"),
         Key("gc.budget", 5 * GIB, "size", "above this a store drops its oldest checkpoints first"),
         Key("lock.wait", 10, "int", "seconds to wait for another ckpt on the same workspace"),

@@ -33,9 +33,10 @@ def config(call: Call, key: str | None, value: str | None) -> int:
     if key is not None:
         call.out.line(_shown(key, found[key]))
         return 0
-    width = max(len(n) for n in names)
+    width, widest = max(len(n) for n in names), max(len(found.origin(n)) for n in names)
     for name in names:
-        call.out.line(f"{name:{width}}  {_shown(name, found[name]):10}  {found.origin(name):8}  {KEYS[name].about}")
+        origin = f"{found.origin(name):{widest}}"
+        call.out.line(f"{name:{width}}  {_shown(name, found[name]):8}  {origin}  {KEYS[name].about}".rstrip())
     call.out.line(f"{found.path}" + ("" if found.path.exists() else "  (not there yet)"))
     for name in found.unknown:
         call.out.note(f"note: {found.path}: there is no key {name}")

@@ -11,8 +11,9 @@ from checkpointer.cli import phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.status import bytes_below
-from checkpointer.errors import NoStore, Usage
+from checkpointer.errors import NoStore, NothingToDo, Usage
 from checkpointer.workspace import guard
+from checkpointer.workspace.entry import to_json
 
 
 @click.command(cls=Command)
@@ -29,7 +30,50 @@ def purge(ctx: click.Context, yes: bool, words: tuple[str, ...]) -> int:
     paths = call.relative(typed)
     if b"" in paths:
         raise Usage("that is the whole workspace", kept="nothing was written", next=("ckpt forget DIR",))
-    raise NotImplementedError(paths, yes)
+    return _purge(call, paths, yes)
+
+
+def _purge(call: Call, paths: list[bytes], yes: bool) -> int:
+    from checkpointer.workspace import purge as purging
+
+    workspace = call.workspace(write=True)
+    holding = [
+        c.number
+        for c in (*workspace.store.kept(), *workspace.store.checkpoints())
+        if any(workspace.store.tree(c).covered(path) is not None for path in paths)
+    ]
+    names = phrase.paths(paths)
+    if not holding and not purging.unfinished(workspace.store):
+        raise NothingToDo(f"no checkpoint holds {names}", kept="nothing was changed", next=(f"ckpt log -- {names}",))
+    call.confirm(
+        f"this takes {names} out of {phrase.count(len(holding), 'checkpoint')} for good: no undo brings it back",
+        yes=yes,
+    )
+    with workspace.locked("purge"):
+        workspace.settle()
+        done = purging.purge(workspace.store, workspace.facts, paths)
+    call.notices(workspace)
+    if call.out.json:
+        call.out.document(
+            {
+                "schema": 1,
+                "paths": [to_json(p) for p in paths],
+                "checkpoints": done.checkpoints,
+                "rewritten": done.rewritten,
+                "elsewhere": [to_json(p) for p in done.elsewhere],
+                "notes": done.notes,
+            }
+        )
+        return 0
+    call.out.line(f"purged {names} from {phrase.count(len(done.checkpoints), 'checkpoint')}")
+    if done.elsewhere:
+        call.out.line(f"the same content is still kept at: {phrase.paths(done.elsewhere)}")
+    there = [p for p in paths if os.path.lexists(os.path.join(workspace.root, p))]
+    if there:
+        call.out.note(f"note: {phrase.paths(there)} is still on disk; without a rule in .ckptignore it is kept again")
+    for text in done.notes:
+        call.out.note(f"note: {text}")
+    return 0
 
 
 @click.command(cls=Command)

@@ -13,7 +13,7 @@ from checkpointer.cli import phrase
 from checkpointer.cli.app import Verbatim
 from checkpointer.cli.call import Call
 from checkpointer.cli.listing import named_paths
-from checkpointer.cli.save import note_prompt, open_or_make, print_uncovered
+from checkpointer.cli.save import note_prompt, open_or_make
 from checkpointer.errors import CheckpointerError, Usage
 from checkpointer.run.child import CannotStart, Child
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -13,7 +14,7 @@ from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
 from checkpointer.cli.status import bytes_below
 from checkpointer.config import parse_size
-from checkpointer.errors import CheckpointerError, Usage
+from checkpointer.errors import CheckpointerError, Damaged, Usage
 from checkpointer.home import Place
 from checkpointer.workspace.entry import to_json
 
@@ -100,8 +101,7 @@ def gc(call: Call, keep_days: int | None, keep_number: int | None, budget: str |
     if below and not dry_run:
         call.confirm(f"this keeps less than {', '.join(below)} of the configuration", yes=yes)
     chosen = {name: call.config.integer(name) if value is None else value for name, value in rules.items()}
-    workspace = call.workspace(write=not dry_run)
-    return _collect(call, workspace, chosen, dry_run)
+    return _collect(call, chosen, dry_run)
 
 
 def _size(text: str) -> int:
@@ -111,21 +111,78 @@ def _size(text: str) -> int:
         raise Usage(f"{text!r} is no size", next=("ckpt gc --budget '500 MB'",)) from None
 
 
-def _collect(call: Call, workspace: Any, chosen: dict[str, int], dry_run: bool) -> int:
-    raise NotImplementedError
+def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
+    from checkpointer.workspace import retention
+    from checkpointer.workspace.cut import may_begin
+
+    limits = retention.Limits(timedelta(days=chosen["gc.keep_days"]), chosen["gc.keep_number"], chosen["gc.budget"])
+    workspace = call.workspace(write=not dry_run)
+    with contextlib.nullcontext() if dry_run else workspace.locked("gc"):
+        if not dry_run:
+            workspace.settle()
+        may_cut = may_begin(workspace.timeline())
+        done = retention.gc(
+            workspace.store, workspace.facts, limits, now=datetime.now(UTC), may_cut=may_cut, dry_run=dry_run
+        )
+    call.notices(workspace)
+    after = bytes_below(workspace.directory)
+    if call.out.json:
+        call.out.document(
+            {
+                "schema": 1,
+                "dropped": done.dropped,
+                "first_kept": done.first_kept,
+                "freed": done.freed,
+                "store_bytes": after,
+                "temporaries": done.swept.temporaries,
+                "consolidated": done.consolidated,
+                "notes": done.notes,
+                "dry_run": dry_run,
+            }
+        )
+        return 0
+    verb = "would drop" if dry_run else "dropped"
+    kept = f"; the oldest kept is {done.first_kept}" if done.first_kept is not None else ""
+    call.out.line(f"{verb} {phrase.count(len(done.dropped), 'checkpoint') if done.dropped else 'no checkpoint'}{kept}")
+    if not dry_run:
+        freed = f"{phrase.size(done.freed)} freed, " if done.freed else ""
+        call.out.line(f"{freed}the store takes {phrase.size(after)}")
+    for text in done.notes:
+        call.out.note(f"note: {text}")
+    return 0
 
 
 @click.command(cls=Command)
 @click.pass_obj
 def verify(call: Call) -> int:
     """Check every promise of the store, and say what could not be checked. Ends with 5 if something is damaged."""
-    raise NotImplementedError
+    from checkpointer import audit
+    from checkpointer.workspace.history import History
 
-
-def store_growth(before: int, place: Place) -> str:
-    after = bytes_below(place.directory)
-    return f"{phrase.size(before)} -> {phrase.size(after)}" if after != before else f"{phrase.size(after)}, as before"
-
-
-def _exists(path: bytes) -> bool:
-    return os.path.lexists(path)
+    place = call.place()
+    with call.progress() as bar:
+        found = audit.verify(History(place.directory / "shadow.git"), progress=bar)
+    if call.out.json:
+        findings = [
+            {"what": f.what, "message": f.message, "checkpoint": f.checkpoint, "harmless": f.harmless}
+            for f in found.findings
+        ]
+        call.out.document(
+            {
+                "schema": 1,
+                "sound": found.sound,
+                "findings": findings,
+                "unchecked": found.unchecked,
+                "checked": found.checked,
+            }
+        )
+        return 0 if found.sound else Damaged.exit
+    for finding in found.findings:
+        mark = "note" if finding.harmless else call.out.style("damaged", "red", "bold")
+        call.out.line(f"{mark}: {finding.message}")
+    for text in found.unchecked:
+        call.out.line(f"not checked: {text}")
+    counts = ", ".join(f"{n:,} {what}" for what, n in found.checked.items())
+    verdict = "every promise holds" if found.sound else "the store is damaged; what is not named above stays usable"
+    call.out.line(f"{verdict}: checked {counts}")
+    return 0 if found.sound else Damaged.exit

@@ -112,8 +112,10 @@ class Shell:
     def type(self, line: str) -> Done:
         """Run one line of a transcript."""
         words = shlex.split(line)
+        env = dict(w.split("=", 1) for w in words[:1] if re.match("[A-Z_]+=", w))
+        words = words[len(env) :]
         if words[0] == "ckpt" and not re.search(r"[|;&<>]", line):
-            return self.ckpt(*words[1:])
+            return self.ckpt(*words[1:], **env)
         if words[0] in ("step", "turn"):
             return self.work(words[1], words[2], words[3])
         return self.sh(re.sub(r"\bckpt\b", f"{sys.executable} -P -m checkpointer", line))
