@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
@@ -120,29 +121,51 @@ def reachable() -> bool:
 
 @cache
 def bound() -> Path:
-    """A world-readable directory for bind mounts of the packages and the code (see `command`)."""
+    """A world-readable directory to which what others may not reach can be bound (see `command`)."""
     place = Path(tempfile.mkdtemp(prefix="ckpt-bound-"))
     place.chmod(0o755)
-    (place / "packages").mkdir()
-    (place / "code").mkdir()
+    for name in ("packages", "code", "python"):
+        (place / name).mkdir()
+    (place / "checkpointer").symlink_to(place / "code")
+    atexit.register(_drop, place)
     return place
+
+
+def _drop(place: Path) -> None:
+    """Never recursively: should a mount ever show through here, what it shows must stay."""
+    (place / "checkpointer").unlink()
+    for name in ("packages", "code", "python"):
+        (place / name).rmdir()
+    place.rmdir()
 
 
 def command(uid: int | None) -> tuple[list[str], dict[str, str]]:
     """How to start the command line under test as this user: words, and further environment.
 
-    Where a checkout lies below a directory that is closed to others, the packages and the code are shown to the other
-    user in a private mount namespace.
+    Where the interpreter, its packages or the checkout lie below a directory that is closed to others, they are shown
+    to the other user in a private mount namespace.
     """
     if uid in (None, os.geteuid()) or reachable():
         return [sys.executable, "-P", "-m", "checkpointer"], {}
     place = bound()
     packages = next(p for p in sys.path if p.endswith("site-packages"))
+    python = os.path.realpath(sys.executable)
     script = (
         f"mount --bind {packages} {place}/packages && mount --bind {REPOSITORY}/checkpointer {place}/code && "
+        f"mount --bind {sys.base_prefix} {place}/python && "
         'uid=$1 && shift && exec setpriv --reuid=$uid --regid=$uid --clear-groups "$@"'
     )
-    inner = [os.path.realpath(sys.executable), "-P", "-m", "checkpointer"]
-    (place / "checkpointer").unlink(missing_ok=True)
-    (place / "checkpointer").symlink_to(place / "code")
-    return ["unshare", "-m", "sh", "-c", script, "sh", str(uid), *inner], {"PYTHONPATH": f"{place}:{place}/packages"}
+    inner = [f"{place}/python/{os.path.relpath(python, sys.base_prefix)}", "-P", "-m", "checkpointer"]
+    words = ["unshare", "-m", "sh", "-c", script, "sh", str(uid), *inner]
+    more = {"PYTHONPATH": f"{place}:{place}/packages", "PYTHONHOME": f"{place}/python"}
+    more["LD_LIBRARY_PATH"] = f"{place}/python/lib"
+    if not shown(tuple(words), tuple(more.items())):
+        pytest.skip("another user can neither read this interpreter and checkout nor be shown them")
+    return words, more
+
+
+@cache
+def shown(words: tuple[str, ...], more: tuple[tuple[str, str], ...]) -> bool:
+    """Does the way round work?"""
+    environment = {"PATH": os.environ["PATH"], **dict(more)}
+    return subprocess.run([*words, "--version"], env=environment, cwd="/", capture_output=True).returncode == 0

@@ -267,6 +267,7 @@ class World:
                 raise AssertionError(f"still at work after {timeout} s: {Result(args, -9, out, err)}") from None
         result = Result(args, process.returncode, out or b"", err or b"")
         assert b"Traceback" not in result.stderr + result.stdout, str(result)
+        assert b"failed unexpectedly" not in result.stderr + result.stdout, str(result)
         if ok is not None:
             allowed = (ok,) if isinstance(ok, int) else ok
             assert result.status in allowed, f"expected {allowed}: {result}"
@@ -308,8 +309,11 @@ class World:
         untouched(before, now, changed)
         answer = result.json
         named = paths_of(answer["written"]) | paths_of(answer["removed"]) | paths_of(answer["merged"])
+        # A file that gave way to a folder is named by what came to stand in the folder.
         plain = {
-            p for p in changed if {before[p].kind if p in before else "", now[p].kind if p in now else ""} - {"dir", ""}
+            p
+            for p in changed
+            if {m[p].kind for m in (before, now) if p in m} - {"dir"} and not any(n.startswith(p + b"/") for n in named)
         }
         assert plain <= named, f"changed without being named: {sorted(plain - named)}\n{result}"
         idle = {p for p in named - changed if (p in now and now[p].kind != "dir")}

@@ -266,7 +266,7 @@ def test_s013_commits_between_two_steps_stay(world: World) -> None:
     world.step("sed -i 's/line 3/THREE/' f0")
     for i in range(10):
         world.sh(f"echo user >> f{i}")
-    gitrepo.commit_all(world, "user's")
+    gitrepo.commit_all(world, "by the user")
     before = world.files()
     world.step("sed -i 's/line 10/TEN/' f5")
     state = gitrepo.state(world)

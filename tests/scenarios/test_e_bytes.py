@@ -208,8 +208,12 @@ def test_a_deep_file_edited_and_restored(world: World) -> None:
     deep(world)
     start = world.save()
     before = world.files()
-    down = "; ".join([f"cd {'n' * 250}"] * 18)
-    world.step(f"{down}; echo edited > leaf; mkdir d; echo new > d/new")
+    (world.base / "edit.py").write_text(
+        "import os\n"
+        "for _ in range(18): os.chdir('n' * 250)\n"
+        "open('leaf', 'w').write('edited'); os.mkdir('d'); open('d/new', 'w').write('new')\n"
+    )
+    world.step("python3 ../edit.py")
     world.go("undo", to=before)
     world.go("redo")
     world.go("restore", str(start), to=before)
