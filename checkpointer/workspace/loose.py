@@ -42,14 +42,16 @@ class LooseObject:
     def _some(self, limit: int) -> bytes:
         try:
             while not self._unpacker.eof:
+                ended = False
                 if not self._pending:
                     self._pending = self._file.read(_READ)
-                    if not self._pending:
-                        raise Damaged("it is cut short")
-                out: bytes = self._unpacker.decompress(self._pending, limit)
+                    ended = not self._pending
+                out: bytes = self._unpacker.decompress(self._pending, limit)  # may have some left without new input
                 self._pending = self._unpacker.unconsumed_tail
                 if out:
                     return out
+                if ended and not self._unpacker.eof:
+                    raise Damaged("it is cut short")
         except deflate.ERRORS as e:
             raise Damaged(str(e)) from None
         return b""

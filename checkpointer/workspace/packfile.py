@@ -103,13 +103,15 @@ class PackFile:
         pending = b""
         try:
             while not unpacker.eof:
+                ended = False
                 if not pending:
                     pending = os.pread(self.fd, _READ, at)
                     at += len(pending)
-                    if not pending:
-                        raise Damaged(f"{self.name} is damaged: it ends in the middle of an entry")
-                out = unpacker.decompress(pending, min(CHUNK, left + 1))
+                    ended = not pending
+                out = unpacker.decompress(pending, min(CHUNK, left + 1))  # may have some left without new input
                 pending = unpacker.unconsumed_tail
+                if ended and not out and not unpacker.eof:
+                    raise Damaged(f"{self.name} is damaged: it ends in the middle of an entry")
                 left -= len(out)
                 if left < 0:
                     break

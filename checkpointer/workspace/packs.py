@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _OPEN = 16
 _SMALL = 4096
+_GLANCE = 64 << 10
 _INDEX = re.compile(r"(pack-[0-9a-f]{40})\.(idx|pack)")
 
 
@@ -192,16 +193,19 @@ class PackedObjects:
         return path if os.path.exists(path) else None
 
     def distrust_damaged_packs(self) -> None:
-        """From now on, do not count as stored what stands in a pack whose end is not what its idx file says.
+        """From now on, do not count as stored what stands in a pack that is not what its idx file says.
 
-        A cut short or overwritten pack would else be relied upon by every new checkpoint. Looks at the last bytes only.
+        A damaged pack would else be relied upon by every new checkpoint. Of larger packs only the last bytes are
+        compared, which tells of one that was cut short or overwritten; `verify` reads them whole.
         """
         for name, index in list(self._packs.items()):
             if name not in self._checked:
                 try:
                     pack = self.open_pack(name)
-                    fine = os.pread(pack.fd, 20, max(pack.length - 20, 0)) == index.pack_digest
-                except OSError:
+                    small = pack.length <= _GLANCE
+                    digest = pack.check_digest() if small else os.pread(pack.fd, 20, pack.length - 20)
+                    fine = digest == index.pack_digest
+                except (OSError, Damaged):
                     fine = False
                 self._checked.add(name)
                 if not fine:

@@ -181,7 +181,7 @@ class PackWriter:
 
     def _stream(self, fd: int, size: int) -> bytes | None:
         mark, start = self._mark(), self.length
-        worth = deflate.shrinks(os.pread(fd, 16384, 0), os.pread(fd, 16384, size // 2)) if size else True
+        worth = deflate.worth_it(size, lambda at: os.pread(fd, deflate.SAMPLE, at))
         packer = deflate.compressor(worth)
         h = new_hash("blob", size)
         head = entry_header("blob", size)

@@ -174,7 +174,7 @@ class Store(History):
         if not stale:
             return
         chain = {checkpoint.id for checkpoint in self.checkpoints()}
-        for name in stale:
+        for name in stale - self.objects.distrusted:
             commits = [oid for oid, _, _ in self.objects.packs[name] if self.objects.kind(oid) == "commit"]
             if commits and all(oid.hex() in chain for oid in commits):
                 with disk.plain_errors("the store"):
