@@ -280,9 +280,10 @@ class PackWriter:
 
     def abort(self) -> None:
         """Forget what was added since the last `finish`. Without effect when nothing was."""
-        if self._fd is not None:
-            os.close(self._fd)
-        if self._temporary:
-            with contextlib.suppress(OSError):
-                disk.remove(self._temporary, missing_ok=True)
+        fd, temporary = self._fd, self._temporary
         self._reset()
+        if fd is not None:
+            os.close(fd)
+        if temporary:
+            with contextlib.suppress(OSError):
+                disk.remove(temporary, missing_ok=True)
