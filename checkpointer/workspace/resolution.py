@@ -5,13 +5,13 @@ Pure: the present files, the merge of one path and the selection are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from checkpointer.errors import Conflict, NothingToDo
 from checkpointer.workspace.checkpoint import Operation, Paths, Segment
-from checkpointer.workspace.entry import Entry, below, parents, show, to_json
+from checkpointer.workspace.entry import Entry, parents, show, to_json
 from checkpointer.workspace.merge import Merged
 from checkpointer.workspace.obstacle import Mode
 from checkpointer.workspace.plan import never_held
@@ -161,7 +161,8 @@ class _Work:
                 self._in_the_way(path, merged.why, merged.lines, goal)
                 return
             entry, by_line = merged.entry, by_line or merged.by_line
-        self.result[path] = entry
+        if entry != self.present(path):
+            self.result[path] = entry
         if by_line:
             self.merged.add(path)
 
@@ -180,7 +181,8 @@ class _Work:
             if never_held(goal):
                 self._in_the_way(path, never_held(goal), impossible=True)
                 return
-            self.result[path] = goal
+            if goal != self.present(path):
+                self.result[path] = goal
             return
         self.result.pop(path, None)
         if impossible:
@@ -207,63 +209,73 @@ class _Work:
     # What stands above and below.
 
     def _settle_structure(self) -> bool:
-        """Make the result one that can stand on a disk; true if anything had to change."""
-        for path in sorted(self.result):
-            wanted = self.result[path]
-            if wanted is None:
-                if self._stays(path):
-                    del self.result[path]
-                    return True
-            elif self._parents_change(path) or (wanted.kind != "dir" and self._holds_more(path)):
-                return True
-        return False
+        """Make the result one that can stand on a disk; true if anything had to change.
 
-    def _stays(self, path: bytes) -> bool:
+        What must stand in a directory is looked at first, so that no later look takes that directory away again.
+        """
+        kept = [path for path in sorted(self.result) if self.result[path] is not None]
+        changed = [path for path in kept if self._parents_change(path)]
+        if not changed:
+            changed = [path for path in kept if self._holds_more(path)]
+        return bool(changed) or self._some_stay()
+
+    def _some_stay(self) -> bool:
         """A directory that is to go although something remains in it stays: no conflict."""
-        entry = self.present(path)
-        return entry is not None and entry.kind == "dir" and any(True for _ in self._remaining(path))
+        occupied = self._occupied()
+        staying = []
+        for path in sorted((p for p, e in self.result.items() if e is None), key=lambda p: -p.count(b"/")):
+            entry = self.present(path)
+            if entry is not None and entry.kind == "dir" and not self._empties(path, occupied):
+                del self.result[path]
+                staying.append(path)
+        return bool(staying)
 
-    def _remaining(self, directory: bytes) -> Iterable[bytes]:
-        for path in self.result:
-            if path != directory and below(path, directory) and self.result[path] is not None:
-                yield path
-        for path in self.inside(directory):
-            if path != directory and self.final(path) is not None:
-                yield path
+    def _occupied(self) -> set[bytes]:
+        """The directories in which the result puts something."""
+        return {top for path, entry in self.result.items() if entry is not None for top in parents(path)}
+
+    def _empties(self, directory: bytes, occupied: set[bytes]) -> bool:
+        return directory not in occupied and not any(True for _ in self._remaining(directory))
+
+    def _remaining(self, directory: bytes) -> Iterator[bytes]:
+        """What stands below a directory now and stays."""
+        return (p for p in self.inside(directory) if p != directory and self.final(p) is not None)
 
     def _parents_change(self, path: bytes) -> bool:
+        """Everything above a path that is to stand must be a directory; true if that had to be seen to."""
+        changed = False
         for top in parents(path):
             entry = self.final(top)
+            if entry is not None and entry.kind == "dir":
+                continue
+            changed = True
             if entry is None:
                 was = self.present(top)
                 if was is not None and was.kind == "dir":
                     del self.result[top]
                 else:
                     self.result[top] = self._directory(top)
-                return True
-            if entry.kind == "dir":
-                continue
-            why = f"{show(top)} is not a directory any more"
-            if self.mode == "force" and not never_held(entry):
+            elif self.mode == "force" and not never_held(entry):
                 self.result[top] = self._directory(top)
             else:
+                why = f"{show(top)} is not a directory any more"
                 self._in_the_way(path, why, impossible=bool(never_held(entry)), because=top)
-            return True
-        return False
+                break
+        return changed
 
     def _holds_more(self, path: bytes) -> bool:
         """A directory must give way to something else at its path, but holds what nobody asked to take away."""
-        entry = self.present(path)
-        if entry is None or entry.kind != "dir":
+        wanted, entry = self.result[path], self.present(path)
+        if wanted is None or wanted.kind == "dir" or entry is None or entry.kind != "dir":
             return False
-        more = [other for other in self._remaining(path) if other not in self.result]
+        more = list(self._remaining(path))
         if not more:
             return False
-        why = f"it is a directory now and holds {show(more[0])}"
         stuck = [other for other in more if never_held(self.present(other))]
         if self.mode == "force" and not stuck:
             self.result.update(dict.fromkeys(more))
         else:
+            why = f"it is a directory now and holds {show((stuck or more)[0])}"
             self._in_the_way(path, why, impossible=bool(stuck), because=(stuck or more)[0])
         return True
 
@@ -278,21 +290,25 @@ class _Work:
         """A directory whose making was taken back while something was still in it goes with the last of that."""
         keys = {change.key for change in taken}
         gone = {top for path, entry in self.result.items() if entry is None for top in parents(path)}
+        occupied = self._occupied()
         for top in sorted(gone, key=lambda path: -path.count(b"/")):
             entry = self.final(top)
             if top in self.result or entry is None or entry.kind != "dir":
                 continue
-            if not any(True for _ in self._remaining(top)) and self._making_is_back(top, keys):
+            if self._empties(top, occupied) and not self._asked_for(top, keys):
                 self.result[top] = None
 
-    def _making_is_back(self, directory: bytes, taken: set[tuple[Segment, bytes]]) -> bool:
-        for end, before, after in self.timeline.history(directory):
-            made = after is not None and after.kind == "dir" and (before is None or before.kind != "dir")
-            if not made or end.kind in ("undo", "redo"):
+    def _asked_for(self, directory: bytes, taken: set[tuple[Segment, bytes]]) -> bool:
+        """Would the directory be there if what is taken back had never happened?"""
+        touches = list(self.timeline.history(directory))
+        there = touches[-1].before if touches else self.present(directory)
+        for end, _, after in reversed(touches):
+            if end.kind in ("undo", "redo"):
                 continue
             change = self.timeline.change_at(end, directory)
-            return change is not None and (change.key in taken or self.timeline.state_of(change) == "back")
-        return False
+            if change is None or (change.key not in taken and self.timeline.state_of(change) != "back"):
+                there = after
+        return there is not None and there.kind == "dir"
 
     # What is recorded.
 
@@ -308,9 +324,7 @@ class _Work:
             taken = [change for change in selection.taken if change.path not in out]
             skipped = [change for change in selection.taken if change.path in self.skipped]
             left = [change for change in skipped if self.timeline.state_of(change) == "open"]
-        keys = {change.key for change in taken}
-        later = {c.key: self._later_open(c, keys) for c in taken if self.final(c.path) == self.present(c.path)}
-        stays = {key: unit for key, unit in later.items() if unit is not None}
+        stays = self._stays_open(taken)
         nothing = all(self.final(path) == self.present(path) for path in self.result)
         if stays and len(stays) == len(taken) and nothing and not self.conflicts:
             unit = list(stays.values())[-1]
@@ -322,16 +336,25 @@ class _Work:
             )
         return [change for change in taken if change.key not in stays], left
 
-    def _later_open(self, change: Change, taken: set[tuple[Segment, bytes]]) -> str | None:
-        """The unit whose later, still open change of the same path stands over this one."""
-        for unit in reversed(self.timeline.units):
+    def _stays_open(self, taken: Sequence[Change]) -> dict[tuple[Segment, bytes], str]:
+        """Rule 7: the changes whose path does not change now and over which a later open change stands, and of which
+        unit that is."""
+        same = [change for change in taken if self.final(change.path) == self.present(change.path)]
+        if not same:
+            return {}
+        keys = {change.key for change in taken}
+        paths = {change.path for change in same}
+        first = min(change.segment for change in same)
+        later: dict[bytes, tuple[Segment, str]] = {}
+        for unit in self.timeline.units:
             for segment in unit.segments:
-                if segment <= change.segment or self.timeline.taken_whole(segment):
+                if segment <= first or self.timeline.taken_whole(segment):
                     continue
                 for other in self.timeline.changes(segment):
-                    if other.path == change.path and other.key not in taken and self.timeline.state_of(other) == "open":
-                        return unit.handle
-        return None
+                    open_ = other.path in paths and other.key not in keys and self.timeline.state_of(other) == "open"
+                    if open_ and (other.path not in later or later[other.path][0] < segment):
+                        later[other.path] = (segment, unit.handle)
+        return {c.key: later[c.path][1] for c in same if c.path in later and later[c.path][0] > c.segment}
 
 
 def compact(timeline: Timeline, changes: Iterable[Change]) -> tuple[tuple[Segment, Paths], ...]:

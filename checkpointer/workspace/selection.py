@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -269,8 +270,8 @@ def _matching(timeline: Timeline, units: Iterable[Unit], selector: Selector) -> 
     changes = [change for segments in steps for segment in segments for change in timeline.changes(segment)]
     chosen = [change for change in changes if selector.within(change.path)]
     if selector.paths:
-        above = {(c.segment, top) for c in chosen for top in parents(c.path)}
-        chosen += [c for c in changes if c.key in above and c not in chosen and _comes_back(c)]
+        above = {(c.segment, top) for c in chosen for top in parents(c.path)} - {c.key for c in chosen}
+        chosen += [c for c in changes if c.key in above and _comes_back(c)]
     return sorted(chosen, key=lambda change: (change.segment, change.path))
 
 
@@ -348,11 +349,18 @@ def _forward(
             continue
         units = {c.unit for c in chosen}
         left += [c for c in lefts if c.unit in units and selector.within(c.path)]
-        for path in {c.path for c in chosen}:
-            mine = [c for c in chosen if c.path == path]
-            if mine == [c for c in every if c.path == path]:
+        total = Counter(c.path for c in every)
+        for path, mine in _by_path(chosen).items():
+            if len(mine) == total[path]:
                 if path in effect:
                     moves.setdefault(path, []).append(Move(effect[path][1], effect[path][0]))
             else:
                 moves.setdefault(path, []).extend(Move(c.before, c.after) for c in mine)
     return taken, left, {path: tuple(chain) for path, chain in moves.items()}, whole
+
+
+def _by_path(changes: Iterable[Change]) -> dict[bytes, list[Change]]:
+    out: dict[bytes, list[Change]] = {}
+    for change in changes:
+        out.setdefault(change.path, []).append(change)
+    return out

@@ -16,8 +16,8 @@ from checkpointer.workspace.units import Change
 class NothingStaysOpen(_Work):
     """Rule 7 left out."""
 
-    def _later_open(self, change: Change, taken: object) -> str | None:
-        return None
+    def _stays_open(self, taken: object) -> dict[object, str]:  # type: ignore[override]
+        return {}
 
 
 class SkippedStaysOpen(Timeline):
