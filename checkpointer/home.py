@@ -190,17 +190,17 @@ def _same_entries(root: bytes, directory: Path) -> bool:
 
 def _top_level(scan: Path) -> dict[str, int]:
     """The inodes of the top-level entries as the last capture saw them, by name."""
-    from checkpointer.workspace.table import Table, unpack_seen
+    from checkpointer.workspace.table import SEEN, Table, unpack_seen
 
     seen: dict[str, int] = {}
     for path in scan.glob("*"):
         records = Table.load(path).records if path.is_file() else {}
         if "" not in records:
             continue
-        for item in unpack_seen(records[""].seen)[1:]:
+        for item in unpack_seen(records[""][SEEN])[1:]:
             if isinstance(item, str):
                 if item in records:
-                    seen[item] = unpack_seen(records[item].seen)[0][1]
+                    seen[item] = unpack_seen(records[item][SEEN])[0][1]
             else:
                 seen[item[0]] = item[1][1]
     return seen

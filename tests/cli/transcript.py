@@ -124,8 +124,8 @@ class Shell:
 def normalised(text: str, base: Path) -> str:
     """What differs from run to run, in one form."""
     text = text.replace(str(base), "BASE")
+    text = re.sub(r"( {2,})(\d+ (?:s|min))\b", lambda m: " " * (len(m[1]) + len(m[2]) - 3) + "0 s", text)  # in a column
     text = re.sub(r"\b\d+ (s|min)\b", "0 s", text)
-    text = re.sub(r" +0 s\b", lambda m: " " * max(1, len(m[0]) - 4) + "0 s", text)
     text = re.sub(r"\b\d\d:\d\d\b", "12:00", text)
     text = re.sub(r"\b[0-9a-f]{40}\b", "ID", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
