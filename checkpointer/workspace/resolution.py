@@ -7,38 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from checkpointer.errors import Conflict, NothingToDo
 from checkpointer.workspace.checkpoint import Operation, Paths, Segment
-from checkpointer.workspace.entry import Entry, parents, show, to_json
+from checkpointer.workspace.conflict import InTheWay, blame, refusal
+from checkpointer.workspace.entry import Entry, parents, show
 from checkpointer.workspace.merge import Merged
+from checkpointer.workspace.moves import Move
 from checkpointer.workspace.obstacle import Mode
 from checkpointer.workspace.plan import never_held
-from checkpointer.workspace.selection import Move, Selection
+from checkpointer.workspace.selection import Selection
 from checkpointer.workspace.timeline import Timeline
-from checkpointer.workspace.units import OUTSIDE, Change
+from checkpointer.workspace.units import Change
 
 Merge = Callable[[Entry | None, Entry | None, Entry | None], Merged]
 Result = dict[bytes, Entry | None]
 
 _DIRECTORY = Entry("dir", b"", 0o755)
-_NO_LINES: tuple[tuple[int, int], ...] = ()
-
-
-class InTheWay(NamedTuple):
-    """One path's conflict. `lines` are ranges of the present file, 1-based and inclusive, empty where lines mean
-    nothing; `why` is for people; `by` says whose later change it is, `at` when (RFC 3339), None if not known."""
-
-    path: bytes
-    why: str
-    lines: tuple[tuple[int, int], ...] = _NO_LINES
-    by: str = OUTSIDE
-    at: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        lines = [list(pair) for pair in self.lines]
-        return {"path": to_json(self.path), "lines": lines, "by": self.by, "at": self.at, "why": self.why}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +55,7 @@ class Resolution:
 
     def refusal(self) -> Conflict:
         """The error that a plain undo or redo ends in."""
-        return _refusal(self)
+        return refusal(self.selection, self.conflicts)
 
 
 def resolve(
@@ -170,7 +155,7 @@ class _Work:
         self,
         path: bytes,
         why: str,
-        lines: tuple[tuple[int, int], ...] = _NO_LINES,
+        lines: tuple[tuple[int, int], ...] = (),
         goal: Entry | None = None,
         *,
         impossible: bool = False,
@@ -188,23 +173,10 @@ class _Work:
         if impossible:
             self.impossible.add(path)
         if self.mode == "plain":
-            by, at = self._blame(path if because is None else because)
+            by, at = blame(self.selection, path if because is None else because)
             self.conflicts.setdefault(path, InTheWay(path, why, lines, by, at))
         else:
             self.skipped.add(path)
-
-    def _blame(self, path: bytes) -> tuple[str, str | None]:
-        """Whose the newest later change of this path is, and when it was seen."""
-        own = {change.segment for change in self.selection.taken} if self.selection.verb == "undo" else set()
-        newest = self.timeline.checkpoints[-1]
-        for end, _, _ in self.timeline.history(path):
-            if end.number <= self.selection.since:
-                break
-            if any(segment.before < end.number <= segment.after for segment in own):
-                continue
-            fresh = end is newest and end.kind == "before-restore"
-            return self.timeline.owner(end), None if fresh else end.meta.at.isoformat()
-        return OUTSIDE, None
 
     # What stands above and below.
 
@@ -367,27 +339,3 @@ def compact(timeline: Timeline, changes: Iterable[Change]) -> tuple[tuple[Segmen
         whole = len(paths) == len(timeline.diff(segment.before, segment.after))
         out.append((segment, None if whole else tuple(sorted(paths))))
     return tuple(out)
-
-
-def _refusal(resolution: Resolution) -> Conflict:
-    selection = resolution.selection
-    conflicts = resolution.conflicts
-    # Directories come and go with their files: only what people call files is counted.
-    entries = [[e for move in moves for e in move if e is not None] for moves in selection.moves.values()]
-    count, total = len(conflicts), max(len(conflicts), sum(any(e.kind != "dir" for e in found) for found in entries))
-    files = "1 file" if total == 1 else f"{total} files"
-    again = "the same lines were" if any(c.lines for c in conflicts) else "something was"
-    first = show(conflicts[0].path)
-    return Conflict(
-        f"nothing changed: in {count} of {files} {again} changed again after {selection.label}",
-        kept="every file is as it was",
-        next=[
-            selection.command("--skip"),
-            selection.command("--force"),
-            f"ckpt diff {selection.label} now -- {first}"
-            if selection.label.startswith("t")
-            else f"ckpt diff -- {first}",
-        ],
-        conflicts=[conflict.to_json() for conflict in conflicts],
-        files=total,
-    )

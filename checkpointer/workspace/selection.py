@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from checkpointer.errors import NeedsPerson, NothingToDo, NothingToRedo, TooOld, Usage
 from checkpointer.workspace import obstacle
-from checkpointer.workspace.checkpoint import Segment
-from checkpointer.workspace.entry import Entry, below, parents
+from checkpointer.workspace.entry import below, parents
+from checkpointer.workspace.moves import Move, backward, forward
 from checkpointer.workspace.obstacle import Mode
 from checkpointer.workspace.timeline import OpenTurn, Timeline, Undone
 from checkpointer.workspace.units import Change, Step, Unit
@@ -50,13 +49,6 @@ class Selector:
 
     def within(self, path: bytes) -> bool:
         return not self.paths or any(below(path, top) for top in self.paths)
-
-
-class Move(NamedTuple):
-    """Take one path from what a change left there (`base`) to what was there before it (`theirs`)."""
-
-    base: Entry | None
-    theirs: Entry | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +106,7 @@ def select_undo(
         label=label,
         timeline=timeline,
         taken=tuple(changes),
-        moves=_backward(changes),
+        moves=backward(changes),
         since=min(change.segment.after for change in changes),
         named=selector.first is not None,
         notes=notes,
@@ -144,7 +136,7 @@ def select_redo(
         [(f"the undo of {u.operation.unit}", u.head) for u in among], head, mode, selector.command("redo", "--force")
     )
     obstacle.check_lost(min(u.before for u in among), lost, mode, selector.command("redo", "--force"))
-    taken, left, moves, whole = _forward(timeline, among, wanted, selector)
+    taken, left, moves, whole = forward(timeline, among, wanted, selector.within, narrowed=bool(selector.paths))
     if wanted is None and not taken and among[0].operation.taken:
         raise NothingToRedo("nothing to redo there: the last undo touched none of these paths")
     return Selection(
@@ -307,60 +299,3 @@ def _top(timeline: Timeline, selector: Selector) -> Undone:
     why = f": {later[-1]} came after the undo of {unit}" if later else ""
     again = [f"ckpt redo {unit}"] if unit.startswith("t") else [f"ckpt restore {every[-1].before}"]
     raise NothingToRedo(f"nothing to redo{why}", kept="nothing was written", next=again)
-
-
-# The moves.
-
-
-def _backward(changes: Sequence[Change]) -> dict[bytes, tuple[Move, ...]]:
-    """Neighbouring changes of a path joined where one begins as the other ended, then the newest first."""
-    chains: dict[bytes, list[Move]] = {}
-    for change in sorted(changes, key=lambda c: c.segment):
-        chain = chains.setdefault(change.path, [])
-        if chain and chain[-1].base == change.before:
-            chain[-1] = Move(change.after, chain[-1].theirs)
-        else:
-            chain.append(Move(change.after, change.before))
-    return {path: tuple(reversed(chain)) for path, chain in chains.items()}
-
-
-def _forward(
-    timeline: Timeline, among: Sequence[Undone], wanted: set[tuple[Segment, bytes]] | None, selector: Selector
-) -> tuple[list[Change], list[Change], dict[bytes, tuple[Move, ...]], list[Undone]]:
-    """The changes that a redo puts back (newest undo first), those it leaves no longer, the moves, and the undos
-    that are put back whole. A path whose changes are all put back returns by the undo's own effect, exactly;
-    else by those changes, oldest first."""
-    taken: list[Change] = []
-    left: list[Change] = []
-    moves: dict[bytes, list[Move]] = {}
-    whole = []
-    for undone in among:
-        every = timeline.taken_by(undone)
-        still = [c for c in every if timeline.state_of(c) == "back"]
-        chosen = [c for c in still if (wanted is None or c.key in wanted) and selector.within(c.path)]
-        lefts = timeline.listed(undone.operation.left)
-        taken += chosen
-        effect = timeline.diff(undone.before, undone.number)
-        if chosen == every and not (wanted is None and selector.paths):
-            whole.append(undone)
-            left += lefts
-            for path in effect:
-                moves.setdefault(path, []).append(Move(effect[path][1], effect[path][0]))
-            continue
-        units = {c.unit for c in chosen}
-        left += [c for c in lefts if c.unit in units and selector.within(c.path)]
-        total = Counter(c.path for c in every)
-        for path, mine in _by_path(chosen).items():
-            if len(mine) == total[path]:
-                if path in effect:
-                    moves.setdefault(path, []).append(Move(effect[path][1], effect[path][0]))
-            else:
-                moves.setdefault(path, []).extend(Move(c.before, c.after) for c in mine)
-    return taken, left, {path: tuple(chain) for path, chain in moves.items()}, whole
-
-
-def _by_path(changes: Iterable[Change]) -> dict[bytes, list[Change]]:
-    out: dict[bytes, list[Change]] = {}
-    for change in changes:
-        out.setdefault(change.path, []).append(change)
-    return out
