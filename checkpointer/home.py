@@ -320,8 +320,11 @@ def make(root: bytes, *, force_root: bool = False) -> Workspace:
     from checkpointer.workspace.workspace import Workspace
 
     root = guard.real(root)
-    if not os.path.isdir(root):
-        raise Usage(f"{show(root)} is not a directory", kept="nothing was written")
+    try:
+        if not stat.S_ISDIR(os.stat(root).st_mode):
+            raise Usage(f"{show(root)} is not a directory", kept="nothing was written")
+    except OSError as e:
+        raise Usage(f"{show(root)} cannot be a workspace: {e.strerror}", kept="nothing was written") from e
     known = _by_digest()
     directory = known.get(_digest(root))
     if directory is not None:
