@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 
 from checkpointer.workspace.contents import COARSE_SLACK_NS, Terms
 from checkpointer.workspace.entry import PERMISSIONS, below
 from checkpointer.workspace.extras import Extras
+from checkpointer.workspace.found import Found, Unread
 from checkpointer.workspace.gathering import Gathering
 from checkpointer.workspace.gitdir import git_at
 from checkpointer.workspace.gitindex import Tracked
@@ -22,7 +22,6 @@ from checkpointer.workspace.ours import Ours
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.present import Present
 from checkpointer.workspace.reader import failed
-from checkpointer.workspace.scan import Found, Unread
 from checkpointer.workspace.survey import Progress, survey, without_collector
 from checkpointer.workspace.table import REPOSITORY, Header, Record, Table, unpack_seen
 from checkpointer.workspace.tree import Tree, write_root
@@ -81,7 +80,7 @@ def _capture(
     try:
         tracked = Tracked(root)
         stamps = _stamps(root, old.records)
-        tracked_id = _identity(tracked, stamps)
+        same_base = base is not None and old.header.root == base.root
         ours = Ours(Rules(root), tracked, base, must_cover)
         terms = Terms(
             root=root,
@@ -90,7 +89,7 @@ def _capture(
             started_ns=now,
             trusted_before_ns=now - COARSE_SLACK_NS if now < old.header.started_ns else None,
             ours=ours,
-            ours_same=base is not None and old.header.root == base.root and old.header.tracked == tracked_id,
+            ours_same=same_base and old.header.tracked == _identity(tracked, stamps),
             objects=stored,
             limit=limit,
             usual=old.header.usual,
@@ -100,13 +99,9 @@ def _capture(
         files, found = survey(terms, gathering, old, fd, jobs=jobs, progress=progress)
     finally:
         os.close(fd)
-    usual = old.header.usual
-    if base is None and (chosen := _usual(found.tally.modes)) != usual:
-        usual = chosen
-        found.changed = {path: _with_modes(record, usual) for path, record in found.changed.items()}
+    usual = _choose_modes(found) if base is None else terms.usual
     records = _merged(old.records, found)
-    same = not found.changed and not found.removed and not found.unread
-    if base is not None and same and old.header.root == base.root:
+    if base is not None and same_base and not (found.changed or found.removed or found.unread):
         root_id = base.root
     else:
         gathering.everything = True
@@ -173,13 +168,16 @@ def _identity(tracked: Tracked, stamps: Mapping[str, bytes]) -> bytes:
     return digest.digest()
 
 
-def _usual(modes: Counter[tuple[str, int]]) -> tuple[int, int, int]:
-    """The most common mode of files, of executables and of directories."""
-    out = []
+def _choose_modes(found: Found) -> tuple[int, int, int]:
+    """The most common mode of files, of executables and of directories; the records say the exceptions from them."""
+    chosen = []
     for kind, default in zip(("file", "executable", "dir"), Header().usual, strict=True):
-        counts = [(-n, mode) for (k, mode), n in modes.items() if k == kind]
-        out.append(min(counts)[1] if counts else default)
-    return out[0], out[1], out[2]
+        counts = [(-n, mode) for (k, mode), n in found.tally.modes.items() if k == kind]
+        chosen.append(min(counts)[1] if counts else default)
+    usual = chosen[0], chosen[1], chosen[2]
+    if usual != Header().usual:
+        found.changed = {path: _with_modes(record, usual) for path, record in found.changed.items()}
+    return usual
 
 
 def _with_modes(record: Record, usual: tuple[int, int, int]) -> Record:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from checkpointer.errors import CaptureFailed, Damaged
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import PERMISSIONS, show
+from checkpointer.workspace.found import Tally
 from checkpointer.workspace.frame import Frame
 from checkpointer.workspace.gittree import LINK, TREE, Item, decode_tree, file_mode
 from checkpointer.workspace.listing import Listing, Seen, is_other_spelling
@@ -29,6 +29,7 @@ from checkpointer.workspace.reader import (
     read_link,
     stat_of,
 )
+from checkpointer.workspace.rights import Rights
 from checkpointer.workspace.table import Stat, pack, unpack_seen
 
 SLACK_NS = 100_000_000
@@ -59,15 +60,6 @@ class Terms:
     limit: int
     usual: tuple[int, int, int]
     reopenable: bool
-
-
-@dataclass
-class Tally:
-    """Counts of a scan: files looked at and bytes read so far, and how often each mode was seen."""
-
-    files: int = 0
-    bytes: int = 0
-    modes: Counter[tuple[str, int]] = field(default_factory=Counter)
 
 
 def _reopen(root: bytes, path: bytes) -> int:
@@ -296,18 +288,26 @@ class Contents:
 
     def _made_readable(self, frame: Frame, name: str, path: bytes, st: Stat) -> Content:
         """Read a file that must be covered by giving ourselves the right to, for as long as that takes."""
-        mode = st[0] & PERMISSIONS
+        rights = Rights(self.terms.root)
         try:
-            with Directories(self.terms.root) as directories:
-                directories.set_mode(path, mode | stat.S_IRUSR)
-                try:
-                    content = self._file(frame, name, path)
-                finally:
-                    directories.set_mode(path, mode)
+            rights.take(os.fsdecode(path), st[0])
+            try:
+                content = self._file(frame, name, path)
+            finally:
+                rights.give_back()
             now = stat_of(os.stat(name, dir_fd=frame.fd, follow_symlinks=False))
         except (OSError, Unreadable) as e:
             raise CaptureFailed(f"{show(path)} cannot be read, so it cannot be kept", kept=KEPT, path=show(path)) from e
         return content._replace(stat=now)
+
+    def look_again(self, frame: Frame) -> None:
+        """The mode of the directory itself was set anew: take that over into what was found."""
+        frame.stat = stat_of(os.fstat(frame.fd))
+        frame.seen = pack([frame.stat, *unpack_seen(frame.seen)[1:]])
+        frame.own.get("modes", {}).pop("", None)
+        mode = frame.stat[0] & PERMISSIONS
+        if mode != self.terms.usual[2]:
+            frame.note("modes", "", mode)
 
 
 def _exists(name: str, directory: int) -> bool:

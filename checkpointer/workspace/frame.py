@@ -87,6 +87,22 @@ class Frame:
         """Add to what the directory tells the extras."""
         self.own.setdefault(section, {})[name] = value
 
+    def record(self, tree: bytes, below: int) -> Record:
+        """What was found, for the table; `below` counts what is in the directories below."""
+        return Record(
+            self.seen,
+            self.rules,
+            tuple(self.matched),
+            tuple(self.kept),
+            self.inside,
+            self.repository,
+            self.subs,
+            tree,
+            self.files,
+            self.files + below,
+            self.own,
+        )
+
     def close(self) -> None:
         if self.fd >= 0:
             os.close(self.fd)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from checkpointer.workspace.entry import Signature
+from checkpointer.workspace.found import Unread
 from checkpointer.workspace.ignore import Rules
-from checkpointer.workspace.scan import Unread
 from checkpointer.workspace.table import Record, Stat, unpack_seen
 from checkpointer.workspace.treeview import Tree
 

@@ -11,52 +11,38 @@ import contextlib
 import os
 import stat
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 from checkpointer.errors import CaptureFailed, Damaged
-from checkpointer.workspace.contents import Contents, Tally, Terms
-from checkpointer.workspace.directories import Directories
-from checkpointer.workspace.entry import PERMISSIONS, show
+from checkpointer.workspace.contents import Contents, Terms
+from checkpointer.workspace.entry import show
+from checkpointer.workspace.found import Found, Unread
 from checkpointer.workspace.frame import OPEN_AT_ONCE, Frame
-from checkpointer.workspace.gittree import TREE, encode_tree
-from checkpointer.workspace.listing import DIRECTORY, FOREIGN, Listing, list_directory
+from checkpointer.workspace.gittree import TREE as TREE_MODE
+from checkpointer.workspace.gittree import encode_tree
+from checkpointer.workspace.listing import DIRECTORY, FOREIGN, Listing, is_as_recorded, list_directory
 from checkpointer.workspace.objects import Sink
 from checkpointer.workspace.ours import Inside
 from checkpointer.workspace.reader import KEPT, Moved, Unreadable, classify, failed, stat_of
-from checkpointer.workspace.table import Record, Stat, pack, unpack_seen
+from checkpointer.workspace.rights import Rights
+from checkpointer.workspace.table import (
+    BELOW,
+    FILES,
+    INSIDE,
+    MATCHED,
+    REPOSITORY,
+    SEEN,
+    SUBS,
+    TREE,
+    Record,
+    Stat,
+    pack,
+)
 
 _NONE = (b"", 0)
 
 PASSES = 5
 """How often a directory that changes while it is read is listed again."""
-
-
-class Unread(NamedTuple):
-    """A directory that was not read. `tree` is what the checkpoint before holds for it, None where it holds none."""
-
-    stat: Stat
-    reason: str
-    tree: bytes | None
-
-
-@dataclass
-class Found:
-    """What a scan found that the table does not say: records by directory, those that are gone, what was not read."""
-
-    changed: dict[str, Record] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    unread: dict[str, Unread] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
-
-    def add(self, other: Found) -> None:
-        """Take over what another scan found in other directories."""
-        self.changed.update(other.changed)
-        self.removed |= other.removed
-        self.unread.update(other.unread)
-        self.tally.files += other.tally.files
-        self.tally.bytes += other.tally.bytes
-        self.tally.modes.update(other.tally.modes)
 
 
 def _nothing() -> None:
@@ -76,8 +62,9 @@ class Scan:
         self.tick = tick
         self.contents = Contents(terms, sink, tick)
         self.contents.tally = self.found.tally
-        self._opened_up: dict[str, int] = {}  # directories given other modes for a moment
+        self._rights = Rights(terms.root)
         self._device = terms.device
+        self._quick = terms.ours_same and not terms.ours.must and terms.trusted_before_ns is None
 
     def collect(self) -> Found:
         """What was found since the last call."""
@@ -88,9 +75,7 @@ class Scan:
 
     def close(self) -> None:
         """Give back the mode of every directory that was opened up."""
-        for path in sorted(self._opened_up, reverse=True):
-            with contextlib.suppress(OSError):  # gone meanwhile
-                self._set_mode(path, self._opened_up.pop(path))
+        self._rights.give_back()
 
     # One directory
 
@@ -112,8 +97,9 @@ class Scan:
             try:
                 return self._enter(parent, name, path)
             except Unreadable:
-                if not self._open_up(path, parent, name):
+                if not self._must_hold(path):
                     raise
+                self._rights.take(path, stat_of(os.stat(name, dir_fd=parent.fd, follow_symlinks=False))[0])
                 return self._enter(parent, name, path)
         except Unreadable:
             with contextlib.suppress(FileNotFoundError):
@@ -191,9 +177,13 @@ class Scan:
         skip = frozenset(old.matched) if old is not None and old.matched and self._may_skip(frame, old) else ()
         return list_directory(frame.fd, self._device, skip, None)
 
-    def _may_skip(self, frame: Frame, old: Record) -> bool:
+    def _must_hold(self, path: str) -> bool:
+        """Must something in this directory, or it itself, be covered whatever it takes?"""
         ours = self.terms.ours
-        if not self.terms.ours_same or (ours.must and ours.requires_below(os.fsencode(frame.path))):
+        return bool(ours.must) and ours.requires_below(os.fsencode(path))
+
+    def _may_skip(self, frame: Frame, old: Record) -> bool:
+        if not self.terms.ours_same or self._must_hold(frame.path):
             return False
         return frame.rules_same or (frame.parent is None and not frame.rules)
 
@@ -203,10 +193,7 @@ class Scan:
             if not frame.inside:
                 self.contents.identify(frame, listing)
             return False
-        ours = self.terms.ours
-        if self.terms.trusted_before_ns is not None:
-            return False
-        if ours.must and ours.requires_below(os.fsencode(frame.path)):
+        if self.terms.trusted_before_ns is not None or self._must_hold(frame.path):
             return False
         if not self.terms.ours_same and (old.matched or old.kept or old.inside):
             return False
@@ -218,7 +205,7 @@ class Scan:
         """Which sub-directories are to be done, and which are gone."""
         if frame.same:
             assert frame.old is not None
-            frame.subs = frame.old.subs
+            frame.subs, frame.kept = frame.old.subs, list(frame.old.kept)
         elif frame.old is not None:
             for name in set(frame.old.subs).difference(frame.subs):
                 self.drop(f"{frame.path}/{name}" if frame.path else name)
@@ -236,7 +223,7 @@ class Scan:
         parent.children[name] = (tree, 0)
 
     def _unread(self, parent: Frame, name: str, path: str, st: Stat, reason: str) -> None:
-        if self.terms.ours.must and self.terms.ours.requires_below(os.fsencode(path)) and reason == "unreadable":
+        if reason == "unreadable" and self._must_hold(path):
             raise CaptureFailed(f"{show(os.fsencode(path))} cannot be read, so what is in it cannot be kept", kept=KEPT)
         tree = self.terms.ours.covered_directory(os.fsencode(path))
         self._done(parent, name, path, tree or b"")
@@ -270,6 +257,8 @@ class Scan:
                 name = frame.pending.pop()
                 if frame.fd < 0:
                     self._reach(frame)
+                if frame.rules_same and self._quick and self._is_leaf_same(frame, name):
+                    continue
                 child = self.enter(frame, name)
                 if child is not None:
                     way.append(child)
@@ -279,6 +268,21 @@ class Scan:
             for frame in way:
                 if frame.parent is not None:
                     frame.close()
+
+    def _is_leaf_same(self, parent: Frame, name: str) -> bool:
+        """Do a directory without sub-directories, where nothing in it or about it has changed: the usual case."""
+        path = f"{parent.path}/{name}" if parent.path else name
+        r: Any = self.records.get(path)
+        if r is None or r[SUBS] or r[INSIDE] or r[REPOSITORY] or parent.inside:
+            return False
+        if not is_as_recorded(parent.fd, name, self._device, r[MATCHED], r[SEEN]):
+            return False
+        if self.found.removed:
+            self.found.removed.discard(path)
+        self.found.tally.files += r[FILES]
+        parent.children[name] = (r[TREE], r[BELOW])
+        self.tick()
+        return True
 
     def _reach(self, frame: Frame) -> None:
         try:
@@ -331,27 +335,17 @@ class Scan:
         else:
             items = self.contents.old_items(frame) if frame.same else frame.items
             below_it = ((sub, frame.children.get(sub, _NONE)[0]) for sub in frame.subs)
-            items = items + [(os.fsencode(sub), TREE, tree) for sub, tree in below_it if tree]
+            items = items + [(os.fsencode(sub), TREE_MODE, tree) for sub, tree in below_it if tree]
             tree = self.sink.add("tree", encode_tree(items)) if items or parent is None else b""
             below = sum(total for _, total in frame.children.values())
-            if frame.path in self._opened_up:
-                self._close_up(frame)
+            if self._rights.taken(frame.path):
+                self._rights.give_back(frame.path)
+                self._reach(frame)
+                self.contents.look_again(frame)
             if frame.same and old is not None:
                 record = old._replace(tree=tree, below=old.files + below)
             else:
-                record = Record(
-                    frame.seen,
-                    frame.rules,
-                    tuple(frame.matched),
-                    tuple(frame.kept),
-                    frame.inside,
-                    frame.repository,
-                    frame.subs,
-                    tree,
-                    frame.files,
-                    frame.files + below,
-                    frame.own,
-                )
+                record = frame.record(tree, below)
             total = record.below
             if record != old:
                 self.found.changed[frame.path] = record
@@ -360,32 +354,3 @@ class Scan:
             parent.children[frame.name] = (tree, total)
             if old is None or tree != old.tree or total != old.below:
                 parent.differs = True
-
-    # Directories that must be read although they cannot be
-
-    def _set_mode(self, path: str, mode: int) -> None:
-        with Directories(self.terms.root) as directories:
-            directories.set_mode(os.fsencode(path), mode)
-
-    def _open_up(self, path: str, parent: Frame, name: str) -> bool:
-        ours = self.terms.ours
-        if not ours.must or not ours.requires_below(os.fsencode(path)):
-            return False
-        mode = os.stat(name, dir_fd=parent.fd, follow_symlinks=False).st_mode & PERMISSIONS
-        self._set_mode(path, mode | stat.S_IRWXU)
-        self._opened_up[path] = mode
-        return True
-
-    def _close_up(self, frame: Frame) -> None:
-        """Give the directory its mode back; it is kept as it stood before."""
-        mode = self._opened_up.pop(frame.path)
-        self._set_mode(frame.path, mode)
-        self._reach(frame)
-        frame.stat = stat_of(os.fstat(frame.fd))
-        seen = unpack_seen(frame.seen)
-        seen[0] = frame.stat
-        frame.seen = pack(seen)
-        if mode == self.terms.usual[2]:
-            frame.own.get("modes", {}).pop("", None)
-        else:
-            frame.note("modes", "", mode)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from checkpointer.workspace.contents import Terms
+from checkpointer.workspace.found import Found, Unread
 from checkpointer.workspace.frame import Frame
 from checkpointer.workspace.gathering import Gathering
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.reader import failed
-from checkpointer.workspace.scan import Found, Scan, Unread
+from checkpointer.workspace.scan import Scan
 from checkpointer.workspace.table import Record, Table
 from checkpointer.workspace.workers import Added, Counters, Crew, Ended, Relay, TooMuch, alone, processors, take_over
 
