@@ -36,7 +36,7 @@ QUIET_TYPED = 3.0
 LONGEST = 60.0
 """Seconds after which a burst that never goes quiet is captured all the same."""
 REST = 20.0
-"""A capture that took s seconds is followed by at least this many times s without another: at most 5% of the time."""
+"""A capture that took s seconds of work is followed by at least this many times s without another: 5% at most."""
 
 
 @dataclass
@@ -196,7 +196,7 @@ class CommandRun:
     def _follow(self, watch: Watch, stop: threading.Event, report: Report) -> None:
         quiet = QUIET_TYPED if self.typed else QUIET
         while watch.burst(stop, quiet=quiet, longest=LONGEST):
-            began = time.monotonic()
+            began = time.thread_time()
             try:
                 if self._take(report, "step"):
                     self._trouble = None
@@ -206,7 +206,7 @@ class CommandRun:
                 if self._trouble is None:
                     self._trouble = e
                     self.warn(e)
-            stop.wait((time.monotonic() - began) * REST)
+            stop.wait((time.thread_time() - began) * REST)
 
     def _take(self, report: Report, kind: CheckpointKind) -> bool:
         """Capture what changed as the open step. True if anything had."""
