@@ -52,6 +52,8 @@ class Decision:
     """Leave what cannot give way and do the rest (`--skip`, `--force`), instead of refusing all of it."""
     record_empty: bool = True
     """Make a checkpoint even if no file changes."""
+    leaving: Callable[[Mapping[bytes, str]], Decision] | None = None
+    """The same decision without these paths (and why), which the plan found in the way; None: it is the same."""
 
 
 class Scratch(MemorySink):
@@ -96,6 +98,9 @@ class Changeover:
         with self._directory():
             basis, scratch, decision = self._decided(decide)
             plan = self._planned(basis, scratch, decision)
+            if plan.obstructions and decision.leaving is not None:
+                decision = decision.leaving({o.path: o.why for o in plan.obstructions})
+                plan = self._planned(basis, scratch, decision)
             if self.dry_run or (not plan.changes and not decision.record_empty):
                 return self._outcome(basis, decision, plan, None, None)
             try:

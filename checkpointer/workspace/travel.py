@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
@@ -86,7 +86,14 @@ def redo(
     return Changeover(workspace, "redo", dry_run=dry_run, by=by, progress=progress).run(decide)
 
 
-def _decided(basis: Basis, scratch: Scratch, selection: Selection, mode: Mode, dry_run: bool) -> Decision:
+def _decided(
+    basis: Basis,
+    scratch: Scratch,
+    selection: Selection,
+    mode: Mode,
+    dry_run: bool,
+    obstructed: Mapping[bytes, str] | None = None,
+) -> Decision:
     """A selection merged into the files as they are now. Raises `Conflict`, `NothingToDo`."""
     unread = basis.unread(selection.moves, ("too-large",) if dry_run else READABLE_IF_MUST)
     if unread:
@@ -94,7 +101,9 @@ def _decided(basis: Basis, scratch: Scratch, selection: Selection, mode: Mode, d
     merger = Merger(scratch, scratch.add)
 
     def resolved(mode: Mode) -> Resolution:
-        return resolve(selection, basis.present.tree.entry, merger, mode=mode, inside=basis.inside)
+        return resolve(
+            selection, basis.present.tree.entry, merger, mode=mode, inside=basis.inside, obstructed=obstructed
+        )
 
     resolution = resolved(mode)
     if resolution.conflicts and mode == "plain":
@@ -116,6 +125,7 @@ def _decided(basis: Basis, scratch: Scratch, selection: Selection, mode: Mode, d
         conflicts=conflicts,
         notes=notes,
         lenient=mode != "plain",
+        leaving=(lambda found: _decided(basis, scratch, selection, mode, dry_run, found)) if mode != "plain" else None,
     )
 
 
