@@ -98,7 +98,8 @@ def test_edits_before_and_after_it_are_nobodys(world: World) -> None:
 
 def test_bursts_are_steps_of_its_turn(world: World) -> None:
     world.write("a", "1")
-    seen = "while test $(grep -c workspace_changed $CKPT_HOME/workspaces/*/runs/r1/events.jsonl) -lt {}; do sleep 0.1; done"
+    log = "$CKPT_HOME/workspaces/*/runs/r1/events.jsonl"
+    seen = f'while test $(grep -c \'"type":"workspace_changed"\' {log}) -lt {{}}; do sleep 0.1; done'
     world.ckpt("run", "--", "sh", "-c", f"echo 2 > a; {seen.format(1)}; echo 3 > b; {seen.format(2)}; echo 4 > c")
     assert [event["step"] for event in events(world) if event["type"] == "workspace_changed"] == [1, 2, 3]
     world.ckpt("undo", "--step")
