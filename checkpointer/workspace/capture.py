@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 from checkpointer.workspace.contents import COARSE_SLACK_NS, Terms
@@ -55,62 +56,28 @@ def capture(
     Raises `CaptureFailed` where anything that is ours could not be read completely, and what the sink raises; then the
     table is as it was and no process of ours is left. What was added to the sink then is of no use.
     """
-    with without_collector():
-        return _capture(root, store_dir, base, table, sink, limit, must_cover, progress, jobs)
-
-
-def _capture(
-    root: bytes,
-    store_dir: bytes,
-    base: Tree | None,
-    table: Table,
-    sink: Sink,
-    limit: int,
-    must_cover: Collection[bytes],
-    progress: Progress | None,
-    jobs: int | None,
-) -> Present:
     stored = _stored(base, sink)
     old = _usable(table, base, stored)
-    now = time.time_ns()
-    try:
-        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as e:
-        raise failed(b"", e) from e
-    try:
-        tracked = Tracked(root)
-        stamps = _stamps(root, old.records)
-        same_base = base is not None and old.header.root == base.root
-        ours = Ours(Rules(root), tracked, base, must_cover)
-        terms = Terms(
-            root=root,
-            device=os.fstat(fd).st_dev,
-            store=_identity_of(store_dir),
-            started_ns=now,
-            trusted_before_ns=now - COARSE_SLACK_NS if now < old.header.started_ns else None,
-            ours=ours,
-            ours_same=same_base and old.header.tracked == _identity(tracked, stamps),
-            objects=stored,
-            limit=limit,
-            usual=old.header.usual,
-            reopenable=isinstance(sink, MemorySink),
-        )
-        gathering = Gathering(sink, stored)
+    gathering = Gathering(sink, stored)
+    tracked = Tracked(root)
+    stamps = _stamps(root, old.records)
+    same_base = base is not None and old.header.root == base.root
+    same = same_base and old.header.tracked == _identity(tracked, stamps)
+    ours = Ours(Rules(root), tracked, base, must_cover)
+    with without_collector(), _opened(root) as fd:
+        terms = _terms(root, os.fstat(fd).st_dev, store_dir, ours, same, stored, old.header, limit)
         files, found = survey(terms, gathering, old, fd, jobs=jobs, progress=progress)
-    finally:
-        os.close(fd)
-    usual = _choose_modes(found) if base is None else terms.usual
-    records = _merged(old.records, found)
-    if base is not None and same_base and not (found.changed or found.removed or found.unread):
-        root_id = base.root
-    else:
-        gathering.everything = True
-        root_id = _assemble(files, usual, base, records, found.unread, gathering)
+        usual = _choose_modes(found) if base is None else terms.usual
+        records = _merged(old.records, found)
+        if base is not None and same_base and not (found.changed or found.removed or found.unread):
+            root_id = base.root
+        else:
+            gathering.everything = True
+            root_id = _assemble(files, usual, base, records, found.unread, gathering)
     stamps = {path: stamps.get(path, b"") for path, r in records.items() if r[REPOSITORY]}
-    header = Header(root_id, usual, _identity(tracked, stamps), now)
     if old is not table:
         table.forget()
-    table.update(header, found.changed, found.removed)
+    table.update(Header(root_id, usual, _identity(tracked, stamps), terms.started_ns), found.changed, found.removed)
     return Present(
         tree=base if base is not None and root_id == base.root else Tree(gathering, root_id, "the present"),
         records=records,
@@ -120,6 +87,44 @@ def _capture(
         bytes_read=found.tally.bytes,
         notices=list(tracked.notices),
     )
+
+
+def _terms(
+    root: bytes,
+    device: int,
+    store_dir: bytes,
+    ours: Ours,
+    ours_same: bool,
+    stored: Objects | None,
+    header: Header,
+    limit: int,
+) -> Terms:
+    now = time.time_ns()
+    return Terms(
+        root=root,
+        device=device,
+        store=_identity_of(store_dir),
+        started_ns=now,
+        trusted_before_ns=now - COARSE_SLACK_NS if now < header.started_ns else None,
+        ours=ours,
+        ours_same=ours_same,
+        objects=stored,
+        limit=limit,
+        usual=header.usual,
+        reopenable=isinstance(stored, MemorySink),
+    )
+
+
+@contextlib.contextmanager
+def _opened(root: bytes) -> Iterator[int]:
+    try:
+        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as e:
+        raise failed(b"", e) from e
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _stored(base: Tree | None, sink: Sink) -> Objects | None:

@@ -25,19 +25,7 @@ from checkpointer.workspace.objects import Sink
 from checkpointer.workspace.ours import Inside
 from checkpointer.workspace.reader import KEPT, Moved, Unreadable, classify, failed, stat_of
 from checkpointer.workspace.rights import Rights
-from checkpointer.workspace.table import (
-    BELOW,
-    FILES,
-    INSIDE,
-    MATCHED,
-    REPOSITORY,
-    SEEN,
-    SUBS,
-    TREE,
-    Record,
-    Stat,
-    pack,
-)
+from checkpointer.workspace.table import BELOW, FILES, KEPT_NAMES, MATCHED, SEEN, TREE, Record, Stat, is_leaf, pack
 
 _NONE = (b"", 0)
 
@@ -64,7 +52,7 @@ class Scan:
         self.contents.tally = self.found.tally
         self._rights = Rights(terms.root)
         self._device = terms.device
-        self._quick = terms.ours_same and not terms.ours.must and terms.trusted_before_ns is None
+        self._quick = not terms.ours.must and terms.trusted_before_ns is None
 
     def collect(self) -> Found:
         """What was found since the last call."""
@@ -273,7 +261,9 @@ class Scan:
         """Do a directory without sub-directories, where nothing in it or about it has changed: the usual case."""
         path = f"{parent.path}/{name}" if parent.path else name
         r: Any = self.records.get(path)
-        if r is None or r[SUBS] or r[INSIDE] or r[REPOSITORY] or parent.inside:
+        if r is None or not is_leaf(r) or parent.inside:
+            return False
+        if not self.terms.ours_same and (r[MATCHED] or r[KEPT_NAMES]):
             return False
         if not is_as_recorded(parent.fd, name, self._device, r[MATCHED], r[SEEN]):
             return False

@@ -53,7 +53,12 @@ class Record(NamedTuple):
     own: Own
 
 
-SEEN, RULES, MATCHED, KEPT, INSIDE, REPOSITORY, SUBS, TREE, FILES, BELOW, OWN = range(11)
+SEEN, RULES, MATCHED, KEPT_NAMES, INSIDE, REPOSITORY, SUBS, TREE, FILES, BELOW, OWN = range(11)
+
+
+def is_leaf(record: Record) -> bool:
+    """Does it hold no directory of ours and no repository, and is it not ignored itself?"""
+    return not (record[SUBS] or record[INSIDE] or record[REPOSITORY])
 
 
 class Header(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -72,10 +73,8 @@ MEDDLERS: dict[str, Callable[[bytes, int], None]] = {
 
 
 def _try(do: Callable[..., None], *arguments: object) -> None:
-    try:
+    with contextlib.suppress(OSError):
         do(*arguments)
-    except OSError:
-        pass
 
 
 def _put(path: bytes, data: bytes) -> None:
