@@ -2,75 +2,70 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 from checkpointer.workspace import wildmatch
-from checkpointer.workspace.patterns import Line, Matcher, Patterns, Rule
-from checkpointer.workspace.wildmatch import Component
+from checkpointer.workspace.patterns import Here, Line, Patterns
 
-_KEPT_MATCHERS = 512
+Places = tuple[tuple[int, int], ...]
+"""Numbers of alternatives, each with the places it has been met up to."""
 
 
 class Active:
     """One rule file as it stands in one directory: how far each of its whole-path patterns has been met."""
 
-    __slots__ = ("_places", "patterns", "source")
+    __slots__ = ("_named", "_others", "_places", "patterns", "source")
 
-    def __init__(self, source: bytes, patterns: Patterns, places: tuple[tuple[int, int], ...] | None = None) -> None:
+    def __init__(self, source: bytes, patterns: Patterns, places: Places | None = None) -> None:
         self.source = source
         self.patterns = patterns
-        self._places = places  # (number of the alternative, places in it); None: where the file itself stands
+        self._places = places  # None: where the file itself stands
+        self._named: dict[bytes, list[tuple[int, int]]] | None = None  # those that only these names can meet
+        self._others: list[tuple[int, int]] = []
 
-    def places(self) -> tuple[tuple[int, int], ...]:
+    def places(self) -> Places:
         if self._places is None:
             self._places = tuple((n, wildmatch.begin(way)) for n, (_, way) in enumerate(self.patterns.anchored))
         return self._places
 
     def enter(self, name: bytes) -> Active:
         """The same file as it stands in the directory `name` below."""
-        places = self.places()
-        if not places:
+        if not self.places():
             return self
+        if self._named is None:
+            self._named = self._sorted_out()
         ways = self.patterns.anchored
-        moved = ((n, wildmatch.advance(ways[n][1], at, name)) for n, at in places)
+        waiting = [*self._named.get(name, ()), *self._others]
+        moved = ((n, wildmatch.advance(ways[n][1], at, name)) for n, at in waiting)
         return Active(self.source, self.patterns, tuple(m for m in moved if m[1]))
 
-    def ending(self) -> tuple[int, ...]:
-        """The alternatives that a name in this directory can complete."""
+    def _sorted_out(self) -> dict[bytes, list[tuple[int, int]]]:
+        named: dict[bytes, list[tuple[int, int]]] = {}
+        for n, at in self.places():
+            names = wildmatch.only_names(self.patterns.anchored[n][1], at)
+            if names is None:
+                self._others.append((n, at))
+            else:
+                for name in names:
+                    named.setdefault(name, []).append((n, at))
+        return named
+
+    def here(self, is_dir: bool) -> Here:
+        """What of it can match a name in this directory."""
         ways = self.patterns.anchored
-        return tuple(n for n, at in self.places() if wildmatch.last(ways[n][1], at) is not None)
+        ending = tuple(n for n, at in self.places() if wildmatch.last(ways[n][1], at) is not None)
+        return self.patterns.here(ending, is_dir=is_dir)
 
 
 Chain = tuple[Active, ...]
-_Key = tuple[tuple[Patterns, tuple[int, ...]], ...]
+"""Weakest first."""
 
 
-def _rules(source: int, patterns: Patterns, ending: tuple[int, ...]) -> list[Rule]:
-    completing: dict[int, list[Component]] = {}
-    for n in ending:
-        index, way = patterns.anchored[n]
-        completing.setdefault(index, []).append(way[-1])
-    found: list[Rule] = []
-    for i, line in enumerate(patterns.lines):
-        components = completing.get(i, []) if line.floating is None else [line.floating]
-        found.extend(Rule(component, line, source) for component in components)
-    return found
-
-
-class Matchers:
-    """Matchers by what they are made of: most directories share one."""
-
-    def __init__(self) -> None:
-        self._made: OrderedDict[_Key, Matcher] = OrderedDict()
-
-    def of(self, chain: Chain) -> Matcher:
-        key = tuple((active.patterns, active.ending()) for active in chain)
-        found = self._made.get(key)
-        if found is None:
-            found = self._made[key] = Matcher([rule for i, part in enumerate(key) for rule in _rules(i, *part)])
-            if len(self._made) > _KEPT_MATCHERS:
-                self._made.popitem(last=False)
-        return found
+def find(chain: Chain, name: bytes, is_dir: bool) -> tuple[bytes, Line] | None:
+    """The line that decides about a name, negative or not, and the file it stands in."""
+    for active in reversed(chain):
+        line = active.here(is_dir).find(name)
+        if line is not None:
+            return active.source, line
+    return None
 
 
 class DirectoryRules:
@@ -80,13 +75,12 @@ class DirectoryRules:
     answers for this directory. Made by `Rules` alone.
     """
 
-    __slots__ = ("_above", "_added", "_chains", "_matcher", "_matchers", "_restart", "directory", "identity")
+    __slots__ = ("_above", "_added", "_chains", "_directories", "_files", "_restart", "directory", "identity")
 
     def __init__(
         self,
         directory: bytes,
         identity: bytes,
-        matchers: Matchers,
         *,
         above: DirectoryRules | None,
         restart: Chain | None = None,
@@ -95,29 +89,39 @@ class DirectoryRules:
         """`restart` takes the place of git's rules from above; `added` are git's and our own rule files here."""
         self.directory = directory
         self.identity = identity
-        self._matchers = matchers
         self._above = above
         self._restart = restart
         self._added = added
         self._chains: tuple[Chain, Chain] | None = None if above is not None else ((restart or ()) + added[0], added[1])
-        self._matcher: Matcher | None = None
+        self._files: tuple[Here, ...] | None = None
+        self._directories: tuple[Here, ...] | None = None
 
     def ignored(self, name: bytes, is_dir: bool) -> bool:
         """Do the rules ignore this name? `is_dir`: it is a directory, not a link to one."""
-        return (self._matcher or self._made()).ignored(name, is_dir)
+        sources = self._directories if is_dir else self._files
+        if sources is None:
+            sources = self._sources(is_dir)
+        for here in sources:
+            line = here.find(name)
+            if line is not None:
+                return not line.negative
+        return False
 
     def find(self, name: bytes, is_dir: bool) -> tuple[bytes, Line] | None:
         """The line that decides about this name, negative or not, and the file it stands in."""
-        rule = (self._matcher or self._made()).find(name, is_dir)
-        if rule is None:
-            return None
         git, own = self._resolved()
-        return (git + own)[rule.source].source, rule.line
+        return find(git + own, name, is_dir)
 
-    def _made(self) -> Matcher:
+    def _sources(self, is_dir: bool) -> tuple[Here, ...]:
+        """Strongest first, without those that have nothing to say."""
         git, own = self._resolved()
-        self._matcher = self._matchers.of(git + own)
-        return self._matcher
+        every = [active.here(is_dir) for active in reversed(git + own)]
+        found = tuple(here for here in every if not here.floating.empty or here.anchored is not None)
+        if is_dir:
+            self._directories = found
+        else:
+            self._files = found
+        return found
 
     def _resolved(self) -> tuple[Chain, Chain]:
         """Git's rule files and our own, weakest first, as they stand here. Without recursion: trees can be deep."""

@@ -6,7 +6,7 @@ ignored: its place is taken by a rule that brings everything back.
 
 Where this is more careful than git: case always counts; rules from above the workspace that would ignore it, or
 whatever is in it, are dropped; a nested repository starts anew with its own rules (as git there would), while
-`.ckptignore` files go on; a rule file above 8 MiB counts as one that cannot be read.
+`.ckptignore` files go on; a rule file above 512 KiB counts as one that cannot be read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from checkpointer.workspace.directories import Directories
-from checkpointer.workspace.directoryrules import Active, Chain, DirectoryRules, Matchers
+from checkpointer.workspace.directoryrules import Active, Chain, DirectoryRules, find
 from checkpointer.workspace.entry import parents
 from checkpointer.workspace.gitconfig import Environment, excludes_file
 from checkpointer.workspace.gitdir import GitDir, git_above, git_at
@@ -31,10 +31,10 @@ __all__ = ["CKPTIGNORE", "GITIGNORE", "DirectoryRules", "Origin", "Read", "Rules
 
 GITIGNORE = b".gitignore"
 CKPTIGNORE = b".ckptignore"
-LONGEST = 8 << 20
+LONGEST = 512 << 10
 _KEPT_DIRECTORIES = 1 << 14
 _KEPT_PARSED = 1 << 11
-_SOME_NAME = b"\x7f"  # no rule means it
+_SOME_NAME = b"\x7f" * 9  # no rule means it
 _GONE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 
 Read = Callable[[bytes], bytes | None]
@@ -63,9 +63,9 @@ class Rules:
         self.root = os.path.realpath(root)
         self._read = read
         self._environment = environment
-        self._matchers = Matchers()
         self._parsed: OrderedDict[bytes, Patterns] = OrderedDict()
         self._known: OrderedDict[bytes, DirectoryRules] = OrderedDict()
+        self._decided: dict[bytes, bool] = {}
         self._outer_identity = b""
         git = git_above(self.root)
         self._outer = self._surrounding(git)
@@ -89,8 +89,24 @@ class Rules:
 
     def ignored(self, path: bytes, is_dir: bool = False) -> bool:
         """Is the path, or a directory above it, ignored? A question to the rules alone: it need not exist."""
-        origin = self.explain(path, is_dir)
-        return origin is not None and not origin.negative
+        if not path:
+            return False
+        directory, _, name = path.rpartition(b"/")
+        return self._buried(directory) or self.at(directory).ignored(name, is_dir)
+
+    def _buried(self, directory: bytes) -> bool:
+        """Is the directory ignored, or one above it?"""
+        waiting = []
+        while directory and directory not in self._decided:
+            waiting.append(directory)
+            directory = directory.rpartition(b"/")[0]
+        buried = self._decided[directory] if directory else False
+        for below in reversed(waiting):
+            if len(self._decided) >= _KEPT_DIRECTORIES:
+                self._decided.clear()
+            above, _, name = below.rpartition(b"/")
+            buried = self._decided[below] = buried or self.at(above).ignored(name, True)
+        return buried
 
     def explain(self, path: bytes, is_dir: bool = False) -> Origin | None:
         """The line that decides about a path: that of the outermost ignored directory, or the path's own."""
@@ -150,9 +166,7 @@ class Rules:
         identity = above.identity if above is not None else self._outer_identity
         if digests:
             identity = _digest(identity, directory, *digests)
-        made = DirectoryRules(
-            directory, identity, self._matchers, above=above, restart=restart, added=(added[0], added[1])
-        )
+        made = DirectoryRules(directory, identity, above=above, restart=restart, added=(added[0], added[1]))
         if above is None:
             self._top = made
         else:
@@ -222,9 +236,9 @@ class Rules:
         *above, inside = self._entered(levels, names)
         asked = [(chain, name, True) for chain, name in zip(above, names, strict=True)]
         for chain, name, is_dir in [*asked, (inside, _SOME_NAME, True), (inside, _SOME_NAME, False)]:
-            found = self._matchers.of(chain).find(name, is_dir)
-            if found is not None and not found.line.negative:
-                return found.line
+            found = find(chain, name, is_dir)
+            if found is not None and not found[1].negative:
+                return found[1]
         return None
 
 

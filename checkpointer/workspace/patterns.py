@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,23 +22,17 @@ class Line(NamedTuple):
     ways: tuple[Alternative, ...]
 
 
-class Rule(NamedTuple):
-    """A line as it applies in one directory: what a name there must match. `source` numbers the file it is from."""
-
-    component: Component
-    line: Line
-    source: int
-
-
 class Patterns:
     """One ignore file's patterns, read when first asked for."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+        self._floating: dict[bool, Finder] = {}
+        self._anchored: dict[tuple[tuple[int, ...], bool], Finder] = {}
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
-        found = (_line(number, text) for number, text in _texts(self._content))
+        found = [_line(number, text) for text, number in _texts(self._content).items()]
         return tuple(line for line in found if line is not None)
 
     @cached_property
@@ -52,17 +46,41 @@ class Patterns:
         other.__dict__["lines"] = tuple(line for line in self.lines if line is not dropped)
         return other
 
+    def here(self, ending: tuple[int, ...], *, is_dir: bool) -> Here:
+        """What counts in a directory whose names can complete these alternatives: for directories, or all else."""
+        floating = self._floating.get(is_dir)
+        if floating is None:
+            lines = [(i, line) for i, line in enumerate(self.lines) if is_dir or not line.only_directories]
+            parts = [(i, line.floating) for i, line in lines if line.floating is not None]
+            floating = self._floating[is_dir] = Finder(parts)
+        ending = tuple(n for n in ending if is_dir or not self.lines[self.anchored[n][0]].only_directories)
+        if not ending:
+            return Here(self.lines, floating, None)
+        anchored = self._anchored.get((ending, is_dir))
+        if anchored is None:
+            if len(self._anchored) >= _KEPT:
+                self._anchored.clear()
+            ways = [self.anchored[n] for n in ending]
+            anchored = self._anchored[ending, is_dir] = Finder([(i, way[-1]) for i, way in ways])
+        return Here(self.lines, floating, anchored)
+
+
+_KEPT = 256
+
 
 BRING_ALL_BACK = Patterns(b"!*")
 """Stands for rules that could not be read: nothing weaker than they are ignores anything there."""
 
 
-def _texts(content: bytes) -> Iterator[tuple[int, bytes]]:
+def _texts(content: bytes) -> dict[bytes, int]:
+    """Each pattern once, in the order of their last lines: an earlier line like a later one never decides."""
+    found: dict[bytes, int] = {}
     for number, text in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        if not text or text.startswith(b"#"):
-            continue
-        text = text.removesuffix(b"\r").partition(b"\0")[0]
-        yield number, _trimmed(text)
+        if text and not text.startswith(b"#"):
+            text = _trimmed(text.removesuffix(b"\r").partition(b"\0")[0])
+            found.pop(text, None)
+            found[text] = number
+    return found
 
 
 def _trimmed(text: bytes) -> bytes:
@@ -97,21 +115,24 @@ def _line(number: int, text: bytes) -> Line | None:
     if pattern.startswith(b"/"):
         pattern, plain = pattern[1:], plain - 1
     ways = tuple(wildmatch.alternatives(pattern, start=plain))
+    if len(ways) == 1 and len(ways[0]) == 2 and ways[0][0] is wildmatch.ANY_DEPTH:
+        return Line(number, text, negative, only_directories, ways[0][1], ())
     return Line(number, text, negative, only_directories, None, ways) if ways else None
 
 
-class _Half:
-    """The rules that can apply to directories, or to everything else."""
+class Finder:
+    """Components by the numbers of their lines: which is the last that matches a name?"""
 
     _CHUNK = 200
 
-    def __init__(self, rules: Sequence[tuple[int, Component]]) -> None:
-        self.lowest = -1  # the strongest rule that matches every name; weaker ones never count
+    def __init__(self, parts: Sequence[tuple[int, Component]]) -> None:
+        self.empty = not parts
+        self.lowest = -1  # the strongest part that matches every name; weaker ones never count
         self.names: dict[bytes, int] = {}
         self.extensions: dict[bytes, int] = {}
         self.endings: dict[bytes, int] = {}
         rest: list[tuple[int, Component]] = []
-        for i, component in rules:
+        for i, component in parts:
             if literals := component.literals():
                 self.names.update((name, i) for name in literals)
             elif suffixes := component.suffixes():
@@ -132,7 +153,7 @@ class _Half:
         self.any_of_rest = [re.compile(b"|".join(chunk), re.DOTALL).fullmatch for chunk in chunks]
 
     def find(self, name: bytes) -> int:
-        """The number of the last rule that matches, -1 for none."""
+        """The number of the last part that matches, -1 for none."""
         best = self.lowest
         i = self.names.get(name, -1)
         if i > best:
@@ -160,25 +181,16 @@ class _Half:
         return best
 
 
-class Matcher:
-    """Rules of one directory, weakest first; the last that matches decides."""
+class Here(NamedTuple):
+    """One ignore file as it counts in one directory."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = rules
+    lines: tuple[Line, ...]
+    floating: Finder
+    anchored: Finder | None
 
-    @cached_property
-    def _files(self) -> _Half:
-        return _Half([(i, r.component) for i, r in enumerate(self.rules) if not r.line.only_directories])
-
-    @cached_property
-    def _directories(self) -> _Half:
-        return _Half([(i, r.component) for i, r in enumerate(self.rules)])
-
-    def find(self, name: bytes, is_dir: bool) -> Rule | None:
-        """The deciding rule, negative or not; None where none matches."""
-        i = (self._directories if is_dir else self._files).find(name)
-        return self.rules[i] if i >= 0 else None
-
-    def ignored(self, name: bytes, is_dir: bool) -> bool:
-        i = (self._directories if is_dir else self._files).find(name)
-        return i >= 0 and not self.rules[i].line.negative
+    def find(self, name: bytes) -> Line | None:
+        """The deciding line, negative or not; None where none matches."""
+        i = self.floating.find(name)
+        if self.anchored is not None:
+            i = max(i, self.anchored.find(name))
+        return self.lines[i] if i >= 0 else None

@@ -293,6 +293,14 @@ def advance(way: Alternative, places: int, name: bytes) -> int:
     return _close(way, after)
 
 
+def only_names(way: Alternative, places: int) -> list[bytes] | None:
+    """The names of directories that alone can lead on, where these are few; None where others may."""
+    i = places.bit_length() - 1
+    if places != 1 << i or way[i] is ANY_DEPTH:
+        return None
+    return [] if i == len(way) - 1 else way[i].literals() or None
+
+
 def _close(way: Alternative, places: int) -> int:
     for i, part in enumerate(way):
         if part is ANY_DEPTH and places >> i & 1 and i + 1 < len(way):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from ignoretree import (
 
 from checkpointer.workspace.ignore import Rules
 
+ANY_NAME = b"\x7f" * 9
 Decision = tuple[bytes, int, bytes] | None
 
 
@@ -35,6 +37,8 @@ def _decisions(rules: Rules, root: bytes, paths: list[bytes]) -> dict[bytes, Dec
     for path in paths:
         origin = rules.explain(path, os.path.isdir(os.path.join(root, path)))
         found[path] = None if origin is None else (origin.source, origin.line, origin.pattern)
+        ignored = origin is not None and not origin.negative
+        assert rules.ignored(path, os.path.isdir(os.path.join(root, path))) == ignored, path
     return found
 
 
@@ -125,11 +129,13 @@ def test_a_workspace_inside_a_work_tree_obeys_the_files_above_it(tree: Tree, abo
         make_git(top + b"/.git")
         put(top + b"/.gitignore", above)
         put(top + b"/in/.gitignore", above)
-        put(root + b"/some file", b"")
-        put(root + b"/some directory/x", b"")
-        whole = check_ignore(top, environment, [b"in", b"in/side", b"in/side/some file", b"in/side/some directory"])
-        if any(line is not None and not line[2].startswith(b"!") for line in whole.values()):
-            return
+        for is_dir in (True, False):
+            put(root + b"/" + (ANY_NAME + b"/x" if is_dir else ANY_NAME), b"")
+            whole = check_ignore(top, environment, [b"in", b"in/side", b"in/side/" + ANY_NAME])
+            if any(line is not None and not line[2].startswith(b"!") for line in whole.values()):
+                return
+            shutil.rmtree(root)
+        os.mkdir(root)
         grow(root, tree.files)
         write_rules(root, tree.rules)
         rules = Rules(root, environment=environment)
