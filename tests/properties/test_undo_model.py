@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 
 import pytest
+from harness.undo_pair import Pair, walk
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from undo_pair import Pair, walk
 
 
 @settings(max_examples=400)

@@ -6,7 +6,7 @@ import random
 
 import pytest
 from harness.timelines import PlainWorld
-from undo_pair import Pair, walk
+from harness.undo_pair import Pair, walk
 
 from checkpointer.workspace.resolution import Resolution, _Work
 from checkpointer.workspace.timeline import Timeline

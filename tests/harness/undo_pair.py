@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from harness.timelines import PlainWorld
-from undo_oracle import CLASH, Atom, Conflicting, Files, Nothing, Oracle, Slots, merge_slots, put
-
 from checkpointer.errors import Conflict, NothingToDo
 from checkpointer.workspace.entry import Entry
 from checkpointer.workspace.merge import Merged
 from checkpointer.workspace.selection import Selector
 from checkpointer.workspace.timeline import Timeline
+from harness.timelines import PlainWorld
+from harness.undo_oracle import CLASH, Atom, Conflicting, Files, Nothing, Oracle, Slots, merge_slots, put
 
 PATHS = "ab"
 RUNS = {"A": "r1", "B": "r2"}
