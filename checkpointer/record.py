@@ -32,7 +32,8 @@ LARGE: Final = 64 * 1024
 _OBJECTS = "objects"
 _HEAD = re.compile(rb'\{"e":\{"seq":(\d+),"w":(\d+),(?:"n":(\d+),)?"v":(\d+),"type":"([a-z0-9_]+)",')
 _SEAM = b'"},"sum":"'
-_REST = re.compile(rb'","salt":"([0-9a-f]{32})","d":(?=\{)')
+_SALT = b'","salt":"'
+_D = b'","d":{'
 
 
 class BadLine(ValueError):
@@ -187,16 +188,18 @@ def _parts(line: bytes) -> tuple[bytes, str, int]:
         raise BadLine("no record")
     e = line[5 : seam + 2]
     after = seam + len(_SEAM) + 64
-    total = line[after - 64 : after]
+    total = line[after - 64 : after].decode("ascii", "replace")
     if line[after:] == b'"}':
-        return e, total.decode("ascii", "replace"), 0
-    rest = _REST.match(line, after)
-    if rest is None or not line.endswith(b"}"):
+        return e, total, 0
+    salt = after + len(_SALT)
+    at = salt + SALT_HEX + len(_D) - 1
+    if line[after:salt] != _SALT or line[salt + SALT_HEX : at + 1] != _D or line[-2:] != b"}}":
         raise BadLine("no record")
-    at = rest.end()
-    if sha256(rest[1] + line[at:-1]).hexdigest().encode() != e[-66:-2]:
+    dd = sha256(line[salt : salt + SALT_HEX])
+    dd.update(line[at:-1])
+    if dd.hexdigest().encode() != e[-66:-2]:
         raise BadLine("its contents are not what was written")
-    return e, total.decode("ascii", "replace"), at
+    return e, total, at
 
 
 def decode(line: bytes, previous: str | None, seq: int) -> Record:

@@ -48,16 +48,33 @@ class _Call(Event):
     key: str
 
 
+class Terms(Fact):
+    """What the tool declared when it was started, kept with the call: the stricter of this and a later declaration
+    counts.
+
+    `keys_kept_s`: how long the receiver knows a key. `deadline_s`: how long it may still act. `recovery_s`: when an
+    open question is overdue. `exclusive`: nobody else edits this workspace. `offers`: what the tool can be asked.
+    `declared`: a digest of the whole declaration.
+    """
+
+    keys_kept_s: int | None = None
+    deadline_s: int | None = None
+    recovery_s: int | None = None
+    fresh_for_s: int | None = None
+    exclusive: bool = False
+    after_failure: Literal["new_key", "same_key"] = "new_key"
+    policy: Literal["declared", "person"] = "declared"
+    offers: tuple[Literal["keys", "reconcile", "compensate", "recheck"], ...] = ()
+    declared: str | None = None
+
+
 class ToolCallStarted(_Call):
     """A call is about to run: synced before its effect. `arguments` are as the tool gets them.
 
     `key` names the action; attempts of it are counted from 1, and `generation` grows by one after each proven failure
-    (the receiver sees `key`, then `key/g1`). `slot` is null where it was given when the call was accepted. What the
-    tool declared is kept with the call: `keys_kept_s` (how long the receiver knows a key), `deadline_s` (how long the
-    receiver may still act), `recovery_s` (when an open question is overdue), `fresh_for_s`, `exclusive` (nobody else
-    edits this workspace), the names of what it offers (`offers`: keys, reconcile, compensate), a digest of all of it.
-    `args_digest` is keyed with a secret of the run. `turn` and `step` are the numbers of its handle (`t3.2`).
-    `parent` is the call that made this one; `compensates` the one it takes back.
+    (the receiver sees `key`, then `key/g1`). `slot` is null where it was given when the call was accepted. `terms` are
+    null for a call that is only observed. `args_digest` is keyed with a secret of the run. `turn` and `step` are the
+    numbers of its handle (`t3.2`). `parent` is the call that made this one; `compensates` the one it takes back.
     """
 
     type: Literal["tool_call_started"] = "tool_call_started"
@@ -70,15 +87,7 @@ class ToolCallStarted(_Call):
     occurrence: int = 1
     args_digest: str | None = None
     risk: Risk = "normal"
-    keys_kept_s: int | None = None
-    deadline_s: int | None = None
-    recovery_s: int | None = None
-    fresh_for_s: int | None = None
-    exclusive: bool = False
-    after_failure: Literal["new_key", "same_key"] = "new_key"
-    policy: Literal["declared", "person"] = "declared"
-    offers: tuple[Literal["keys", "reconcile", "compensate", "recheck"], ...] = ()
-    declared: str | None = None
+    terms: Terms | None = None
     parent: str | None = None
     compensates: str | None = None
     process: Process | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from checkpointer.errors import Usage
 from checkpointer.log.claim import claim, delegate
 from checkpointer.log.jsonl import JsonlLog, JsonlRuns

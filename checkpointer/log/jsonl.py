@@ -57,8 +57,8 @@ class JsonlLog(Beside):
 
     # Reading
 
-    def read(self, after: Position = START) -> Iterator[Record]:
-        return iter(self._scan(after))
+    def read(self, after: Position = START) -> Scan:
+        return self._scan(after)
 
     def head(self, after: Position = START) -> Position:
         scan = self._scan(after)

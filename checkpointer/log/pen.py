@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from checkpointer import lease, machine, record
@@ -18,7 +19,7 @@ from checkpointer.errors import Behind, CheckpointerError, Fenced, Finished, Ill
 from checkpointer.events import AnyEvent, Durability, RunFinished, RunReleased, ToolCallCompleted, ToolCallStarted
 from checkpointer.log.place import START, Position, Writable
 from checkpointer.record import Encoded
-from checkpointer.state import EMPTY, RunState, apply
+from checkpointer.state import EMPTY, RunState, apply, fold
 
 _SHARED_TRIES = 100
 
@@ -32,14 +33,13 @@ class Folded(NamedTuple):
 
 def catch_up(log: Writable, known: Folded = Folded()) -> Folded:  # noqa: B008 - immutable
     """The fold of the whole log, from `known` on. Raises `LogDamaged`, also for an event that the fold refuses."""
-    state, place = known
-    for one in log.read(place):
-        try:
-            state = apply(state, one.event)
-        except IllegalEvent as e:
-            raise LogDamaged(f"event {one.seq} cannot follow those before it: {e.message}", seq=one.seq) from e
-        place = Position(one.seq, one.sum, place.offset + len(one.line) + 1)
-    return Folded(state, place)
+    records = log.read(known.position)
+    try:
+        state = fold(map(attrgetter("event"), records), known.state)
+    except IllegalEvent as e:
+        seq = e.details["seq"]
+        raise LogDamaged(f"event {seq} cannot follow those before it: {e.message}", seq=seq) from e
+    return Folded(state, records.position)
 
 
 class Pen:

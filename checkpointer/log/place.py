@@ -34,6 +34,15 @@ class Cut(NamedTuple):
     seq: int
 
 
+class Reading(Protocol):
+    """Records, to iterate once; then `position` is the end of the last whole write."""
+
+    @property
+    def position(self) -> Position: ...
+
+    def __iter__(self) -> Iterator[Record]: ...
+
+
 class EventLog(Protocol):
     """One run's log, to read. What appends is a `Pen`, and a pen comes from a claim.
 
@@ -44,7 +53,7 @@ class EventLog(Protocol):
     @property
     def run(self) -> str: ...
 
-    def read(self, after: Position = START) -> Iterator[Record]:
+    def read(self, after: Position = START) -> Reading:
         """The records after a position of this log, verified. Raises `LogDamaged` where the position is not in it."""
         ...
 

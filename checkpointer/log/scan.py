@@ -12,8 +12,10 @@ from checkpointer.errors import LogDamaged
 from checkpointer.log.place import START, Position
 from checkpointer.record import BadLine, Record, decode, peek
 
+_NEWLINE = ord("\n")
 
-class Scan:
+
+class Scan(Iterable[Record]):
     """Iterate for the records of `lines`, which begin at `after` and keep their newlines.
 
     A write's records come only when all of them are there. When the iteration has ended, `position` is the end of the
@@ -23,27 +25,34 @@ class Scan:
     def __init__(self, lines: Iterable[bytes], after: Position = START) -> None:
         self._lines = iter(lines)
         self._line = b""
-        self.position = after
+        self._seq, self._sum, self._offset = after
         self.torn = ""
 
+    @property
+    def position(self) -> Position:
+        return Position(self._seq, self._sum, self._offset)
+
     def __iter__(self) -> Iterator[Record]:
-        seq, total, offset = self.position
         for line in self._lines:
             self._line = line
             try:
-                if not line.endswith(b"\n"):
+                if line[-1] != _NEWLINE:
                     raise BadLine("its line does not end")
-                record = decode(line[:-1], total, seq + 1)
-                if record.event.w != seq + 1:
+                record = decode(line[:-1], self._sum, self._seq + 1)
+                event = record.event
+                if event.w != event.seq:
                     raise BadLine("it belongs to a write whose beginning is not here")
-                records = (record,) if record.event.n == 1 else self._rest(record)
+                if event.n == 1:
+                    self._seq, self._sum = event.seq, record.sum
+                    self._offset += len(line)
+                    yield record
+                    continue
+                records = self._rest(record)
             except BadLine as e:
-                self._judge(seq + 1, str(e))
+                self._judge(self._seq + 1, str(e))
                 return
-            for record in records:
-                offset += len(record.line) + 1
-            seq, total = record.seq, record.sum
-            self.position = Position(seq, total, offset)
+            self._seq, self._sum = records[-1].seq, records[-1].sum
+            self._offset += sum(len(record.line) + 1 for record in records)
             yield from records
 
     def _rest(self, first: Record) -> tuple[Record, ...]:

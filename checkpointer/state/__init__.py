@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
-from typing import Any, Final, assert_never
+from typing import Final, assert_never, get_args
 
 from checkpointer import events as E
 from checkpointer.errors import IllegalEvent
 from checkpointer.state import calls, contexts
+from checkpointer.state.draft import Draft
 from checkpointer.state.parts import (
     Approval,
+    Attempt,
     Call,
     Compaction,
     Doubt,
@@ -26,124 +28,144 @@ from checkpointer.state.parts import (
     RunState,
     Step,
     Waiting,
-    grown,
 )
 from checkpointer.state.tables import CALL, EDITION, RUN, CallStatus, RunStatus
 
 EMPTY: Final = RunState()
-_RUN_GROUP: Final = frozenset(("run_started", "run_resumed", "run_released", "run_finished", "log_redacted"))
+_CLAIMS: Final = frozenset(("run_started", "run_resumed"))
+
+
+def _next(status: str) -> dict[str, RunStatus]:
+    """What each type leads to, as `RUN` says; `*` there stands for the types that it does not name."""
+    named = {name for _, name in RUN}
+    return {
+        name: after
+        for name in E.TYPES
+        if (after := RUN.get((status, name)) or (RUN.get((status, "*")) if name not in named else None)) is not None
+    }
+
+
+_NEXT: Final = {status: _next(status) for status in get_args(RunStatus)}
 
 
 def apply(state: RunState, event: E.AnyEvent) -> RunState:
     """The state after one more event. Raises `IllegalEvent`, and then nothing has changed."""
-    if event.seq != state.seq + 1:
-        raise IllegalEvent(f"event {state.seq + 1} is next, not {event.seq}")
-    status = RUN.get((state.status, event.type)) or (
-        RUN.get((state.status, "*")) if event.type not in _RUN_GROUP or event.type == "log_redacted" else None
-    )
-    if status is None:
-        raise IllegalEvent(f"the run is {state.status}: {event.type} cannot follow", status=state.status)
-    claims = event.type in ("run_started", "run_resumed")
-    if event.epoch != state.epoch + claims:
-        raise IllegalEvent(f"the log is in epoch {state.epoch}, the event in {event.epoch}")
-    changes = _changes(state, event)
-    changes["seq"] = event.seq
-    changes["at"] = event.at
-    if status != state.status:
-        changes["status"] = status
-    if event.commit is not None:
-        changes["commit"] = event.commit
-        changes["unprotected"] = None
-    elif event.unprotected is not None:
-        changes["unprotected"] = event.unprotected
-    return grown(state, changes)
+    return fold((event,), state)
 
 
 def fold(events: Iterable[E.AnyEvent], state: RunState = EMPTY) -> RunState:
-    """The state after all of `events`, which follow `state`. Raises `IllegalEvent`."""
+    """The state after all of `events`, which follow `state`. Raises `IllegalEvent`, whose `seq` is the refused one."""
+    draft = Draft(state)
     for event in events:
-        state = apply(state, event)
-    return state
+        try:
+            _take(draft, event)
+        except IllegalEvent as e:
+            e.details.setdefault("seq", event.seq)
+            raise
+    return draft.freeze()
 
 
-def _changes(state: RunState, event: E.AnyEvent) -> dict[str, Any]:
+def _take(draft: Draft, event: E.AnyEvent) -> None:
+    if event.seq != draft.seq + 1:
+        raise IllegalEvent(f"event {draft.seq + 1} is next, not {event.seq}")
+    status = _NEXT[draft.status].get(event.type)
+    if status is None:
+        raise IllegalEvent(f"the run is {draft.status}: {event.type} cannot follow", status=draft.status)
+    if event.epoch != draft.epoch + (event.type in _CLAIMS):
+        raise IllegalEvent(f"the log is in epoch {draft.epoch}, the event in {event.epoch}")
+    _change(draft, event)
+    draft.seq = event.seq
+    draft.at = event.at
+    draft.status = status
+    if event.commit is not None:
+        draft.commit = event.commit
+        draft.unprotected = None
+    elif event.unprotected is not None:
+        draft.unprotected = event.unprotected
+
+
+def _change(draft: Draft, event: E.AnyEvent) -> None:
     match event:
         case E.ToolCallStarted():
-            return calls.started(state, event)
+            calls.started(draft, event)
         case E.ToolCallCompleted():
-            return calls.completed(state, event)
+            calls.completed(draft, event)
         case E.ModelTurn():
-            return contexts.model_turn(state, event)
+            contexts.model_turn(draft, event)
         case E.UserMessage():
-            return contexts.user_message(state, event)
+            contexts.user_message(draft, event)
         case E.ToolCallUncertain():
-            return calls.uncertain(state, event)
+            calls.uncertain(draft, event)
         case E.ToolCallReconciled():
-            return calls.reconciled(state, event)
+            calls.reconciled(draft, event)
         case E.ApprovalRequested():
-            return calls.requested(state, event)
+            calls.requested(draft, event)
         case E.ApprovalDecided():
-            return calls.decided(state, event)
+            calls.decided(draft, event)
         case E.ContextCompacted():
-            return contexts.compacted(state, event)
+            contexts.compacted(draft, event)
         case E.ContextRewound():
-            return contexts.rewound(state, event)
+            contexts.rewound(draft, event)
         case E.WorkspaceChanged():
-            return {} if event.turn is None else {"turn": event.turn}
+            draft.turn = event.turn or draft.turn
         case E.RunStarted():
-            return _started(state, event)
+            _started(draft, event)
         case E.RunResumed():
-            return _resumed(state, event)
+            _resumed(draft, event)
         case E.RunReleased():
-            return {"released": event.how}
+            draft.rest["released"] = event.how
         case E.RunFinished():
-            return {"outcome": event.outcome}
+            _finished(draft, event)
         case E.LogRedacted() | E.MemoryWritten() | E.GuardrailTriggered():
-            return {}  # record-only: projections beside the fold read them
+            pass  # record-only: projections beside the fold read them
         case _:
             assert_never(event)
 
 
-def _owned(event: E.RunStarted | E.RunResumed) -> dict[str, Any]:
-    return {
-        "epoch": event.epoch,
-        "owner": event.owner,
-        "writer": event.writer,
-        "fold": event.fold,
-        "tools": event.tools,
-        "prompt": event.prompt,
-        "ttl_ms": event.ttl_ms,
-        "durability": event.durability.kind,
-        "claimed_at": event.at,
-        "released": None,
-    }
+def _owned(draft: Draft, event: E.RunStarted | E.RunResumed) -> None:
+    draft.epoch = event.epoch
+    draft.rest.update(
+        owner=event.owner,
+        writer=event.writer,
+        fold=event.fold,
+        tools=event.tools,
+        prompt=event.prompt,
+        ttl_ms=event.ttl_ms,
+        durability=event.durability.kind,
+        claimed_at=event.at,
+        released=None,
+        agent=event.agent or draft.rest["agent"],
+        session=event.session or draft.rest["session"],
+    )
 
 
-def _started(state: RunState, event: E.RunStarted) -> dict[str, Any]:
-    changes = _owned(event)
-    changes.update(
+def _started(draft: Draft, event: E.RunStarted) -> None:
+    _owned(draft, event)
+    draft.rest.update(
         run=event.run,
         number=event.number,
         tenant=event.tenant,
         operation=event.operation or event.run,
         mode=event.mode,
         on_uncertain=event.on_uncertain,
-        agent=event.agent,
-        session=event.session,
-        at=event.at,
     )
-    calls.carry(state, event.carried, changes)
-    return changes
+    draft.at = event.at
+    calls.carry(draft, event.carried)
 
 
-def _resumed(state: RunState, event: E.RunResumed) -> dict[str, Any]:
-    if event.previous_epoch != state.epoch or (event.after == "released") != (state.status == "released"):
-        raise IllegalEvent(f"the run is {state.status} in epoch {state.epoch}: not what this resumes")
-    changes = _owned(event)
-    changes["agent"] = event.agent or state.agent
-    changes["session"] = event.session or state.session
-    changes["resumptions"] = state.resumptions.add(Resumption(event.seq, event.epoch, event.after, event.at))
-    return changes
+def _resumed(draft: Draft, event: E.RunResumed) -> None:
+    if event.previous_epoch != draft.epoch or (event.after == "released") != (draft.status == "released"):
+        raise IllegalEvent(f"the run is {draft.status} in epoch {draft.epoch}: not what this resumes")
+    _owned(draft, event)
+    resumption = Resumption(event.seq, event.epoch, event.after, event.at)
+    draft.rest["resumptions"] = (*draft.rest["resumptions"], resumption)
+
+
+def _finished(draft: Draft, event: E.RunFinished) -> None:
+    unclear = [call.key for call in draft.live.values() if call.status != "accepted"]
+    if unclear:
+        raise IllegalEvent("a run is not over while the outcome of a call is open", keys=unclear)
+    draft.rest["outcome"] = event.outcome
 
 
 @cache
@@ -163,6 +185,7 @@ __all__ = [
     "EMPTY",
     "RUN",
     "Approval",
+    "Attempt",
     "Call",
     "CallStatus",
     "Compaction",

@@ -5,21 +5,19 @@ Seqs name events, and with them contents; times are those of events.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from checkpointer.canon import FrozenDict
-from checkpointer.events import Commit, Declared, Effect, Holder, Mode, Risk, Trust, Usage
+from checkpointer.events import Commit, Declared, Effect, Holder, Mode, Risk, Terms, Trust
 from checkpointer.state.tables import CallStatus, RunStatus
 from checkpointer.trail import Ledger, Trail
 
+Place = tuple[int, int]
+"""A slot of a model turn: the turn's seq, and the number of the call in it, from 0."""
 
-class Place(NamedTuple):
-    """A slot of a model turn: the turn's seq, and the number of the call in it, from 0."""
 
-    seq: int
-    nth: int
+Role = Literal["user", "model", "tool", "summary", "gap"]
 
 
 class Message(NamedTuple):
@@ -29,18 +27,29 @@ class Message(NamedTuple):
     """
 
     seq: int
-    role: Literal["user", "model", "tool", "summary", "gap"]
+    role: Role
     trust: Trust
     source: int
     key: str | None = None
     slot: Place | None = None
 
 
+class Attempt(NamedTuple):
+    """How an open or failed call may be settled: when it started, on which files, and what its tool declared."""
+
+    first_at: str
+    at: str
+    commit: Commit | None
+    terms: Terms | None
+    parent: str | None
+    compensates: str | None
+
+
 class Call(NamedTuple):
     """An action and what became of it. `accepted`, `started` and `ended` are seqs, 0 for not yet.
 
-    `attempt` counts starts; `commit` and `started_at` are those of the newest, `first_at` is the time of the first.
-    `proven` says that the newest attempt certainly had no effect. `origin` is set for another run's call: (run, seq).
+    `attempt` counts starts. `proven` says that the newest attempt certainly had no effect. `newest` is there from the
+    first start until the call is over, and for a failed one. `origin` is set for another run's call: (run, seq).
     """
 
     key: str
@@ -48,30 +57,21 @@ class Call(NamedTuple):
     effect: Effect
     status: CallStatus
     context: str
-    risk: Risk = "normal"
-    signature: str | None = None
-    occurrence: int = 1
-    args_digest: str | None = None
     slot: Place | str | None = None
     accepted: int = 0
     started: int = 0
     ended: int = 0
     attempt: int = 0
     generation: int = 0
-    first_at: str = ""
-    started_at: str = ""
-    commit: Commit | None = None
-    keys_kept_s: int | None = None
-    deadline_s: int | None = None
-    recovery_s: int | None = None
-    after_failure: str = "new_key"
-    exclusive: bool = False
     outcome: str = ""
     source: str = ""
     trust: Trust = "untrusted"
     proven: bool = False
-    parent: str | None = None
-    compensates: str | None = None
+    signature: str | None = None
+    occurrence: int = 1
+    risk: Risk = "normal"
+    args_digest: str | None = None
+    newest: Attempt | None = None
     origin: tuple[str, int] | None = None
 
     @property
@@ -80,11 +80,28 @@ class Call(NamedTuple):
         return f"{self.key}/g{self.generation}" if self.generation else self.key
 
 
+class Tokens(NamedTuple):
+    """The sum of what model turns used."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
 class Waiting(NamedTuple):
     """A slot that no message answers yet."""
 
     key: str
     context: str
+
+
+class Named(NamedTuple):
+    """What filled a caller's slot: event `seq`, which began call `key` unless it is a message."""
+
+    seq: int
+    key: str | None
 
 
 class Doubt(NamedTuple):
@@ -142,9 +159,9 @@ class Step(NamedTuple):
 class RunState:
     """All that a run's log says, up to event `seq`. Only `apply` makes one; see there.
 
-    `calls` holds every call by key, `live` those that are not over, `waiting` the unanswered slots in their order,
-    `doubts` the uncertain calls, `signatures` the newest call of each signature, `named` what a caller's slot was
-    filled with: (seq, key or None).
+    `live` are the calls that are not over, `over` the others, both by key; `waiting` the unanswered slots in their
+    order; `doubts` the uncertain calls; `signatures` the newest call of each signature; `named` what a caller's slot
+    was filled with.
     """
 
     seq: int = 0
@@ -169,23 +186,23 @@ class RunState:
     claimed_at: str = ""
     released: str | None = None
     outcome: str | None = None
-    resumptions: Trail[Resumption] = field(default_factory=Trail)
+    resumptions: tuple[Resumption, ...] = ()
     commit: Commit | None = None
     unprotected: str | None = None
     turn: int | None = None
-    messages: Mapping[str, Trail[Message]] = field(default_factory=FrozenDict)
-    model_turns: Trail[int] = field(default_factory=Trail)
-    usage: Usage = field(default_factory=Usage)
+    messages: FrozenDict[str, Trail[Message]] = field(default_factory=FrozenDict)
+    model_turns: int = 0
+    usage: Tokens = Tokens()  # noqa: RUF009 - immutable
     cost_micros: int = 0
-    compactions: Trail[Compaction] = field(default_factory=Trail)
-    trajectory: Trail[Step] = field(default_factory=Trail)
-    calls: Ledger[str, Call] = field(default_factory=Ledger)
-    live: Mapping[str, None] = field(default_factory=FrozenDict)
-    waiting: Mapping[Place, Waiting] = field(default_factory=FrozenDict)
-    doubts: Mapping[str, Doubt] = field(default_factory=FrozenDict)
-    approvals: Mapping[str, Approval] = field(default_factory=FrozenDict)
-    signatures: Ledger[str, str] = field(default_factory=Ledger)
-    named: Ledger[str, tuple[int, str | None]] = field(default_factory=Ledger)
+    compactions: tuple[Compaction, ...] = ()
+    trajectory: Trail[Step] = field(default_factory=lambda: Trail(Step._make))
+    live: FrozenDict[str, Call] = field(default_factory=FrozenDict)
+    over: Ledger[str, Call] = field(default_factory=lambda: Ledger(Call._make))
+    waiting: FrozenDict[Place, Waiting] = field(default_factory=FrozenDict)
+    doubts: FrozenDict[str, Doubt] = field(default_factory=FrozenDict)
+    approvals: FrozenDict[str, Approval] = field(default_factory=FrozenDict)
+    signatures: Ledger[str, str] = field(default_factory=lambda: Ledger(str))
+    named: Ledger[str, Named] = field(default_factory=lambda: Ledger(Named._make))
 
     def context(self, name: str = "main") -> Trail[Message]:
         """The messages of a context, oldest first."""
@@ -196,39 +213,34 @@ class RunState:
         """The slots that wait, in their order: what is to be called next, or was cut off."""
         return tuple(self.waiting)
 
-    def call(self, slot: Place | str) -> Call | None:
-        """What fills a slot, or None."""
+    def call(self, key: str) -> Call | None:
+        """The call of a key, or None."""
+        live = self.live.get(key)
+        return self.over.get(key) if live is None else live
+
+    def filled(self, slot: Place | str) -> Call | None:
+        """What fills a slot, or None. A slot of a model turn that left its context is not found."""
         if isinstance(slot, str):
             found = self.named.get(slot)
-            return self.calls.get(found[1]) if found and found[1] else None
+            return self.call(found.key) if found is not None and found.key else None
         waits = self.waiting.get(slot)
         if waits is not None:
-            return self.calls[waits.key]
-        return next((self.calls[m.key] for m in self._answers(slot) if m.key is not None), None)
-
-    def _answers(self, slot: Place) -> list[Message]:
-        return [m for trail in self.messages.values() for m in trail if m.slot == slot]
+            return self.call(waits.key)
+        answers = (m for trail in self.messages.values() for m in reversed(trail) if m.slot == slot)
+        return next((self.call(m.key) for m in answers if m.key is not None), None)
 
     @property
     def open(self) -> tuple[Call, ...]:
         """The calls whose start is in the log and whose end is not, the uncertain ones left out."""
-        return tuple(c for c in map(self.calls.__getitem__, self.live) if c.status == "open")
+        return tuple(c for c in self.live.values() if c.status == "open")
 
     @property
     def uncertain(self) -> tuple[Call, ...]:
-        return tuple(map(self.calls.__getitem__, self.doubts))
+        return tuple(c for c in self.live.values() if c.status == "uncertain")
 
     @property
     def completed(self) -> tuple[Call, ...]:
-        return tuple(c for c in self.calls.values() if c.status == "completed")
+        return tuple(c for c in self.over.values() if c.status == "completed")
 
 
-_NO_MESSAGES: Final[Trail[Message]] = Trail()
-
-
-def grown(state: RunState, changes: Mapping[str, Any]) -> RunState:
-    """`dataclasses.replace`, without its cost. For `apply` alone."""
-    new: RunState = object.__new__(RunState)
-    new.__dict__.update(state.__dict__)
-    new.__dict__.update(changes)
-    return new
+_NO_MESSAGES: Final[Trail[Message]] = Trail(Message._make)

@@ -20,9 +20,11 @@ RUN: Final[Mapping[tuple[str, str], RunStatus]] = {
     ("owned", "run_released"): "released",
     ("owned", "run_finished"): "finished",
     ("released", "run_finished"): "finished",
-    ("owned", "*"): "owned",  # every type that does not begin with run_
-    ("released", "*"): "released",  # a hook may report late
+    ("owned", "log_redacted"): "owned",
+    ("released", "log_redacted"): "released",
     ("finished", "log_redacted"): "finished",
+    ("owned", "*"): "owned",  # every type that this table does not name
+    ("released", "*"): "released",  # a hook may report late
 }
 
 CALL: Final[Mapping[tuple[str, str], CallStatus]] = {
