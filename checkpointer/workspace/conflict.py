@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from checkpointer.errors import Conflict
-from checkpointer.workspace.entry import show, to_json
+from checkpointer.workspace.entry import to_json
 from checkpointer.workspace.selection import Selection
 from checkpointer.workspace.units import OUTSIDE
 
@@ -48,17 +51,26 @@ def refusal(selection: Selection, conflicts: Sequence[InTheWay]) -> Conflict:
     count, total = len(conflicts), max(len(conflicts), sum(any(e.kind != "dir" for e in found) for found in entries))
     files = "1 file" if total == 1 else f"{total} files"
     again = "the same lines were" if any(c.lines for c in conflicts) else "something was"
-    first = show(conflicts[0].path)
+    first = conflicts[0].path
+    word = shlex.quote(os.fsdecode(first))
     return Conflict(
         f"nothing changed: in {count} of {files} {again} changed again after {selection.label}",
         kept="every file is as it was",
         next=[
             selection.command("--skip"),
             selection.command("--force"),
-            f"ckpt diff {selection.label} now -- {first}"
-            if selection.label.startswith("t")
-            else f"ckpt diff -- {first}",
+            f"ckpt diff {_point(selection, first)} now -- {word}",
         ],
         conflicts=[conflict.to_json() for conflict in conflicts],
         files=total,
     )
+
+
+def _point(selection: Selection, path: bytes) -> str:
+    """The point right after what is to be taken back at this path, as `ckpt diff` takes it."""
+    if selection.verb == "redo":
+        return str(selection.since)
+    if re.fullmatch(r"t\d+", selection.label):
+        return selection.label
+    ends = (change.segment.after for change in selection.taken if change.path == path)
+    return str(max(ends, default=selection.since))

@@ -87,6 +87,7 @@ class Timeline:
         self, checkpoints: Sequence[Checkpoint], diff: Diff, *, had_run: bool, first_kept: int, last_turn: int | None
     ) -> None:
         self.checkpoints = tuple(checkpoints)
+        self._numbers = {checkpoint.number for checkpoint in checkpoints}
         self.had_run = had_run or had_a_run(checkpoints)
         self.first_kept = first_kept
         self.units: tuple[Unit, ...] = gather(checkpoints, edits=not self.had_run)
@@ -156,7 +157,7 @@ class Timeline:
         """The changes that an operation names. Segments older than the kept end are passed over."""
         out = []
         for segment, paths in what:
-            if segment.before < self.first_kept or segment not in self._owner:
+            if segment.before not in self._numbers or segment.after not in self._numbers:
                 continue
             wanted = None if paths is None else set(paths)
             out += [change for change in self.changes(segment) if wanted is None or change.path in wanted]

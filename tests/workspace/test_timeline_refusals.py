@@ -81,6 +81,27 @@ def test_a_restore_empties_the_redo_list_and_is_undone_like_a_turn() -> None:
     assert walk.now == "a=0"
 
 
+def test_an_undone_edit_can_be_redone_after_a_run_that_changed_nothing() -> None:
+    walk = Walk("a=0")
+    walk.edit("a=1")
+    walk.undo()
+    walk.had_run = True
+    walk.redo()
+    assert walk.now == "a=1"
+
+
+def test_a_redo_that_conflicts_says_what_to_look_at() -> None:
+    walk = three_turns()
+    number = walk.undo() and walk.checkpoints[-1].number
+    walk.edit("a=mine f3=x")
+    with pytest.raises(Conflict) as refused:
+        walk.redo()
+    assert refused.value.next == ("ckpt redo --skip", "ckpt redo --force", f"ckpt diff {number} now -- a")
+    assert [c["path"] for c in refused.value.details["conflicts"]] == ["a"]
+    walk.redo("skip")
+    assert walk.now == "a=mine f1=x f2=x f3=x g1=x g2=x g3=x"
+
+
 # Rule 12.
 
 
