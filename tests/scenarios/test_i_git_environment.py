@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,8 +101,8 @@ def test_s097_no_monitor_is_started(world: World) -> None:
 
 @needs_root
 @pytest.mark.parametrize("home", ["missing", "empty", "unset", "closed"])
-def test_s099_no_home_and_no_passwd_entry(worlds: object, home: str) -> None:
-    world: World = worlds(uid=STRANGER)  # type: ignore[operator]
+def test_s099_no_home_and_no_passwd_entry(worlds: Callable[..., World], home: str) -> None:
+    world = worlds(uid=STRANGER)
     world.write("f", "1\n")
     before = world.files()
     env: dict[str, str | None] = {k: None for k in world.env if k.startswith("XDG_") or k == "CKPT_CONFIG"}
@@ -113,13 +115,24 @@ def test_s099_no_home_and_no_passwd_entry(worlds: object, home: str) -> None:
 
 
 @needs_root
-def test_s099_no_home_and_no_place_for_a_store(worlds: object) -> None:
-    world: World = worlds(uid=STRANGER)  # type: ignore[operator]
+def test_s099_no_home_at_all_still_protects_privately(worlds: Callable[..., World]) -> None:
+    world = worlds(uid=STRANGER)
     world.write("f", "1\n")
+    before = world.files()
     env: dict[str, str | None] = {k: None for k in world.env if k.startswith(("XDG_", "CKPT_"))}
     env["HOME"] = None
-    failed = world.ckpt("save", "--json", env=env, ok=(1, 2))
-    assert failed.error["message"]
+    place = world.base / "tmp"
+    world.step("echo 2 > f", env=env)
+    world.go("undo", to=before, env=env)
+    (made,) = place.iterdir()
+    assert made.stat().st_mode & 0o777 == 0o700
+    world.state = next(made.glob("**/workspaces")).parent
+    world.sound()
+    shutil.rmtree(made)
+    made.mkdir(mode=0o777)  # somebody was there first
+    made.chmod(0o777)
+    refused = world.ckpt("save", "--json", env=env, ok=1)
+    assert "CKPT_HOME" in " ".join(refused.error["next"])
     world.ckpt("run", "--", "true", env=env, ok=125)
     world.ckpt("--version", env=env)
 
