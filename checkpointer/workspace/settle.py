@@ -132,5 +132,7 @@ def _under_way(before: Entry | None, seen: Entry | None, after: Entry | None) ->
         return before is not None and after is not None and is_dir(before) != is_dir(after)
     if seen.kind != "dir":
         return False
+    if is_dir(after) and not is_dir(before):
+        return True  # made, its mode not set yet; or made by somebody, which is as good
     opened = [entry.mode | OPENED for entry in (before, after) if entry is not None and entry.kind == "dir"]
-    return seen.mode in opened or (before is None and is_dir(after))
+    return seen.mode in opened

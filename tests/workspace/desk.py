@@ -20,7 +20,7 @@ NEWEST = Selector()
 
 
 class Desk:
-    """`root` is the workspace, `state` its store's directory. Every call opens the workspace anew, as a process does."""
+    """`root` is the workspace, `state` its store's directory. Every call opens the workspace anew."""
 
     def __init__(self, base: Path, *, make: bool = True) -> None:
         self.base = base
@@ -61,7 +61,8 @@ class Desk:
         """One step of an agent: a shell script run in the workspace, or a function."""
         self.save(kind="outside")
         if new_turn or not self.turn:
-            self.turn += 1
+            taken = [u.turn or 0 for u in self.workspace(read_only=True).timeline().units]
+            self.turn = max([self.turn, *taken]) + 1
             self._steps = 0
         self._steps += 1
         if isinstance(act, str):
