@@ -15,7 +15,7 @@ from harness.world import World
 
 from checkpointer import disk, home
 from checkpointer.errors import Busy, NewerFormat, ReadOnlyStore, RefusedRoot, Usage
-from checkpointer.workspace import facts
+from checkpointer.workspace import facts, guard
 
 
 @pytest.fixture
@@ -335,7 +335,7 @@ def test_without_a_home_the_store_is_beside_the_temporary_files(
 ) -> None:
     for name in ("HOME", "CKPT_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(home.guard, "home_directories", lambda environ=None: [])
+    monkeypatch.setattr(guard, "home_directories", lambda environ=None: [])
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     assert home.home_directory() == tmp_path / f"ckpt-{os.getuid()}" / "state" / "ckpt"

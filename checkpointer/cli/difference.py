@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def points_of(workspace: Workspace) -> Points:
     """Everything of a workspace that a word may name."""
     store = workspace.store
-    return Points(store.checkpoints(), store.kept(), rewritten=store.rewritten)
+    return Points(store.checkpoints(), store.kept(), rewritten=store.rewritten, by_number=store.by_number)
 
 
 def sort_words(workspace: Workspace, call: Call, words: tuple[str, ...], most: int) -> tuple[list[str], list[str]]:
@@ -97,8 +97,7 @@ def diff(ctx: click.Context, as_stat: bool, name_only: bool, exit_code: bool, wo
         return status
     with call.out.paged(str(call.config["ui.pager"])):
         if name_only:
-            for path in listing.named_paths(changes):
-                call.out.line(show(path) if path else ".")
+            print_names(call, changes)
         elif as_stat:
             print_stat(call, listing.reader(workspace, objects), changes)
         else:
@@ -136,6 +135,11 @@ def compare(
     assert first is not None
     assert second is not None
     return difference(first, second, paths), objects
+
+
+def print_names(call: Call, changes: Changes) -> None:
+    for path in listing.named_paths(changes):
+        call.out.line(show(path) if path else ".")
 
 
 def print_patches(call: Call, read: Read, changes: Changes) -> None:

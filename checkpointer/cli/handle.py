@@ -38,7 +38,8 @@ class Points:
     """Finds checkpoints of one workspace by what a person types.
 
     `kept` are the checkpoints of the timeline, oldest first; `further` are pinned or labelled ones older than it;
-    `rewritten` maps an id that a purge replaced to the one that stands for it.
+    `rewritten` maps an id that a purge replaced to the one that stands for it; `by_number` finds a checkpoint in
+    neither list, or raises why there is none.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class Points:
         further: Sequence[Checkpoint] = (),
         *,
         rewritten: Callable[[str], str | None] = lambda _: None,
+        by_number: Callable[[int], Checkpoint] | None = None,
         now: datetime | None = None,
     ) -> None:
         self.kept = kept
         self.all = sorted({c.number: c for c in (*further, *kept)}.values(), key=lambda c: c.number)
         self._rewritten = rewritten
+        self._by_number = by_number
         self._now = now or datetime.now(UTC)
 
     def resolve(self, word: str) -> Checkpoint | None:
@@ -82,6 +85,8 @@ class Points:
         if not self.all:
             raise Usage("there is no checkpoint yet", next=("ckpt save",))
         newest = self.all[-1].number
+        if 0 < number < newest and self._by_number is not None:
+            return self._by_number(number)  # raises: dropped, or lost to damage
         if 0 < number < newest:
             raise TooOld(
                 f"checkpoint {word} is no longer kept; the oldest is {self.all[0].number}",

@@ -11,7 +11,7 @@ import click
 from checkpointer.cli import listing, phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
-from checkpointer.cli.difference import narrowed, points_of, print_patches, print_stat
+from checkpointer.cli.difference import narrowed, points_of, print_names, print_patches, print_stat
 from checkpointer.cli.handle import TURN
 from checkpointer.cli.listing import lines_of, named_paths
 from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
@@ -51,10 +51,11 @@ class Subject:
 
 
 @click.command(cls=Command)
-@click.option("--stat", "as_stat", is_flag=True, help="Lines counted instead of shown.")
+@click.option("--stat", "form", flag_value="stat", help="Lines counted instead of shown.")
+@click.option("--name-only", "form", flag_value="names", help="Only the paths.")
 @click.argument("handle", required=False, metavar="[T|P]")
 @click.pass_context
-def show(ctx: click.Context, as_stat: bool, handle: str | None) -> int:
+def show(ctx: click.Context, form: str | None, handle: str | None) -> int:
     """What a turn, a step or a checkpoint changed; alone, what undo would take back."""
     call: Call = ctx.find_object(Call)  # type: ignore[assignment]
     paths = call.relative(paths_of(ctx) or ())
@@ -64,12 +65,12 @@ def show(ctx: click.Context, as_stat: bool, handle: str | None) -> int:
     elif TURN.fullmatch(handle):
         subject = _named(workspace, handle, paths)
     else:
-        return _show_checkpoint(call, workspace, handle, paths, as_stat)
+        return _show_checkpoint(call, workspace, handle, paths, form)
     if call.out.json:
         call.out.document(_unit_document(subject))
         return 0
     with call.out.paged(str(call.config["ui.pager"])):
-        _show_unit(call, subject, as_stat)
+        _show_unit(call, subject, form)
     return 0
 
 
@@ -109,16 +110,19 @@ def next_undo(timeline: Timeline) -> Unit | None:
     return None
 
 
-def _show_unit(call: Call, subject: Subject, as_stat: bool) -> None:
+def _show_unit(call: Call, subject: Subject, form: str | None) -> None:
     unit = subject.unit
+    if form == "names":
+        print_names(call, subject.changes)
+        return
     call.out.line(call.out.style(_headline(subject), "bold"))
     stepwise = unit.kind == "turn" and any(step.exact for step in subject.steps)
     if stepwise:
         for step in subject.steps:
             call.out.line("  " + _step_line(subject, step))
-    if as_stat and not stepwise:
+    if form == "stat" and not stepwise:
         print_stat(call, subject.read, subject.changes)
-    elif not as_stat:
+    elif form is None:
         call.out.line()
         print_patches(call, subject.read, subject.changes)
 
@@ -148,7 +152,7 @@ def _step_line(subject: Subject, step: Step) -> str:
     return "  ".join(w for w in (f"{step.handle:6}", *about, f"{lines:8}", listed, deleted) if w).rstrip()
 
 
-def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[bytes], as_stat: bool) -> int:
+def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[bytes], form: str | None) -> int:
     from checkpointer.workspace.tree import diff
 
     timeline = workspace.timeline()
@@ -168,6 +172,9 @@ def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[by
         return 0
     meta = checkpoint.meta
     head = [f"checkpoint {checkpoint.number}", meta.kind, *meta.steps, " ".join(meta.runs), phrase.clock(meta.at)]
+    if form == "names":
+        print_names(call, changes)
+        return 0
     with call.out.paged(str(call.config["ui.pager"])):
         label = f"  {phrase.quoted(meta.label)}" if meta.label else ""
         call.out.line(call.out.style(" ".join(w for w in head if w) + label, "bold"))
@@ -177,7 +184,7 @@ def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[by
             tree = workspace.store.tree(checkpoint)
             files = sum(entry.kind != "dir" for _, entry in tree.walk())
             call.out.line(f"{phrase.count(files, 'file')}; no checkpoint before it is kept to compare with")
-        elif as_stat:
+        elif form == "stat":
             print_stat(call, listing.reader(workspace), changes)
         else:
             print_patches(call, listing.reader(workspace), changes)

@@ -98,7 +98,7 @@ CASES: dict[str, tuple[Files, Files]] = {
     "binary": ({b"b": ("file", b"a\0b", 0o644)}, {b"b": ("file", b"a\0c", 0o644), b"n": ("file", b"\0", 0o644)}),
     "link": ({b"l": ("link", b"a", 0)}, {b"l": ("link", b"b/c", 0), b"m": ("link", b"x", 0)}),
     "kind": ({b"k": ("file", b"text\n", 0o644)}, {b"k": ("link", b"text", 0)}),
-    "names": ({}, {n: ("file", b"x\n", 0o644) for n in (b" lead", b"a b", b"tab\there", b"new\nline", "能".encode(), b'q"q', b"back\\s", b"-n")}),
+    "names": ({}, dict.fromkeys((b" lead", b"a b", b"tab\there", b"new\nline", "能".encode(), b'q"q', b"back\\s", b"-n"), ("file", b"x\n", 420))),
     "no newline": ({b"a": ("file", b"1\n2", 0o644)}, {b"a": ("file", b"1\n2\n", 0o644)}),
     "emptied": ({b"a": ("file", b"1\n", 0o644)}, {b"a": ("file", b"", 0o644)}),
     "carriage returns": ({b"a": ("file", b"1\r\n2\r\n", 0o644)}, {b"a": ("file", b"1\n2\r\n", 0o644)}),

@@ -128,6 +128,7 @@ def normalised(text: str, base: Path) -> str:
     text = re.sub(r"\b\d+ (s|min)\b", "0 s", text)
     text = re.sub(r"\b\d\d:\d\d\b", "12:00", text)
     text = re.sub(r"\b[0-9a-f]{40}\b", "ID", text)
+    text = re.sub(r"-[0-9a-f]{16}\b", "-HASH", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"\b[\d.]+ (KB|MB)\b", "9 KB", text)
     return re.sub(r'("store_bytes": )\d+', r"\g<1>9", text)
