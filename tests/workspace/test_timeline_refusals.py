@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness.timelines import Walk, t, three_turns
 
-from checkpointer.errors import Busy, Damaged, NeedsPerson, NothingToDo, NothingToRedo, TooOld
+from checkpointer.errors import Busy, Conflict, Damaged, NeedsPerson, NothingToDo, NothingToRedo, TooOld
 from checkpointer.workspace.selection import Selector, select_redo, select_undo
 from checkpointer.workspace.timeline import OpenTurn
 
