@@ -15,7 +15,7 @@ from checkpointer.workspace.entry import PERMISSIONS, show
 from checkpointer.workspace.found import Tally
 from checkpointer.workspace.frame import Frame
 from checkpointer.workspace.gittree import LINK, TREE, Item, decode_tree, file_mode
-from checkpointer.workspace.listing import Listing, Seen, is_other_spelling
+from checkpointer.workspace.listing import ENCODING, Listing, Seen, is_other_spelling
 from checkpointer.workspace.objects import Objects, Sink
 from checkpointer.workspace.ours import Ours
 from checkpointer.workspace.reader import (
@@ -35,6 +35,7 @@ from checkpointer.workspace.table import Stat, pack, unpack_seen
 SLACK_NS = 100_000_000
 COARSE_SLACK_NS = 2_000_000_000
 _COARSE = 10_000_000
+_FORMAT = 0o170000
 _SPECIAL = frozenset((".git", ".gitignore", ".ckptignore"))
 
 
@@ -86,7 +87,8 @@ class Contents:
             names = {os.fsencode(e[0]) for e in listing.entries[1:] if type(e) is tuple and e[0] in _SPECIAL}
             if listing.repository:
                 names.add(b".git")
-            frame.rules = self.terms.ours.rules.at(os.fsencode(frame.path), fd=frame.fd, names=names).identity
+            frame.matcher = self.terms.ours.rules.at(os.fsencode(frame.path), fd=frame.fd, names=names)
+            frame.rules = frame.matcher.identity
         return frame.rules
 
     def settle(self, frame: Frame, listing: Listing, *, last: bool) -> bool:
@@ -103,7 +105,7 @@ class Contents:
         seen: list[Stat | Seen] = [frame.stat]
         steady = True
         for e in entries:
-            if isinstance(e, str):
+            if type(e) is str:
                 seen.append(e)
                 continue
             try:
@@ -162,23 +164,27 @@ class Contents:
             matched.update(old.matched, old.kept)
             unmatched.update(e + "/" if isinstance(e, str) else e[0] for e in unpack_seen(old.seen)[1:])
             unmatched -= matched
-        rules = self.terms.ours.rules.at(os.fsencode(frame.path))
+        rules = frame.matcher
+        assert rules is not None
         ours: list[Seen] = []
+        subs: list[str] = []
         for e in entries:
-            is_dir = isinstance(e, str)
+            is_dir = type(e) is str
             name: str = e if is_dir else e[0]  # type: ignore[assignment]
             key = name + "/" if is_dir else name
             if key not in unmatched:
-                if key in matched or rules.ignored(os.fsencode(name), is_dir):
+                if key in matched or rules.ignored(name.encode(*ENCODING), is_dir):
                     if not self.terms.ours.keeps(frame.path_of(name), is_dir):
                         frame.matched.append(key)
                         continue
                     frame.kept.append(key)
-                if is_other_spelling(name, frame.fd):
+                if len(name) == 4 and is_other_spelling(name, frame.fd):
                     continue
             ours.append(e)
+            if is_dir:
+                subs.append(name)
         frame.matched.extend(listing.skipped)
-        return ours, [e for e in ours if isinstance(e, str)]
+        return ours, subs
 
     def _entry(
         self,
@@ -189,8 +195,8 @@ class Contents:
         seen: list[Stat | Seen],
     ) -> None:
         name, st = e[0], e[1]
-        kind = stat.S_IFMT(st[0])
-        encoded = os.fsencode(name)
+        kind = st[0] & _FORMAT
+        encoded = name.encode(*ENCODING)
         why = ""
         if len(e) == 3:
             why = e[2]
@@ -198,7 +204,7 @@ class Contents:
             self._count(frame, name, st, encoded, self._keep(frame, name, st))
         elif kind == stat.S_IFREG or kind == stat.S_IFLNK:
             old = olds.get(encoded)
-            if trusted.get(name) == st and old is not None and (old[1] == LINK) == (kind == stat.S_IFLNK):
+            if old is not None and trusted.get(name) == st and (old[1] == LINK) == (kind == stat.S_IFLNK):
                 oid = old[2]
             elif name == ".git" and (kind == stat.S_IFLNK or trusted.get(name) == st or is_gitdir_file(name, frame.fd)):
                 frame.repository = True
@@ -261,18 +267,17 @@ class Contents:
         return st[4] >= since or since <= st[3] <= time.time_ns() + COARSE_SLACK_NS
 
     def _read(self, frame: Frame, name: str, st: Stat) -> tuple[bytes, Stat, str]:
-        path = frame.path_of(name)
-        ours = self.terms.ours
         try:
             if stat.S_ISLNK(st[0]):
                 content = read_link(name, frame.fd, self.sink)
-            elif st[2] > self.terms.limit and not ours.requires(path) and ours.covered_file(path) is None:
+            elif st[2] > self.terms.limit and self._is_too_large(frame.path_of(name)):
                 self._tell(frame, name, "too-large")
                 return b"", st, "too-large"
             else:
-                content = self._file(frame, name, path)
+                content = self._file(frame, name)
         except Unreadable:
-            if not ours.requires(path):
+            path = frame.path_of(name)
+            if not self.terms.ours.requires(path):
                 self._tell(frame, name, "unreadable")
                 return self._keep(frame, name, st), st, "unreadable"
             content = self._made_readable(frame, name, path, st)
@@ -282,8 +287,11 @@ class Contents:
             self._tell(frame, name, "torn")
         return content.oid, content.stat, "torn" if content.torn else ""
 
-    def _file(self, frame: Frame, name: str, path: bytes) -> Content:
-        reopen = partial(_reopen, self.terms.root, path) if self.terms.reopenable else None
+    def _is_too_large(self, path: bytes) -> bool:
+        return not self.terms.ours.requires(path) and self.terms.ours.covered_file(path) is None
+
+    def _file(self, frame: Frame, name: str) -> Content:
+        reopen = partial(_reopen, self.terms.root, frame.path_of(name)) if self.terms.reopenable else None
         return read_file(name, frame.fd, self.sink, reopen)
 
     def _made_readable(self, frame: Frame, name: str, path: bytes, st: Stat) -> Content:
@@ -292,7 +300,7 @@ class Contents:
         try:
             rights.take(os.fsdecode(path), st[0])
             try:
-                content = self._file(frame, name, path)
+                content = self._file(frame, name)
             finally:
                 rights.give_back()
             now = stat_of(os.stat(name, dir_fd=frame.fd, follow_symlinks=False))

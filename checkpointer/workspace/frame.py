@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from checkpointer.workspace.directoryrules import DirectoryRules
 from checkpointer.workspace.gittree import Item
 from checkpointer.workspace.listing import DIRECTORY
 from checkpointer.workspace.reader import stat_of
@@ -33,6 +34,7 @@ class Frame:
         "kept",
         "known",
         "matched",
+        "matcher",
         "name",
         "old",
         "own",
@@ -66,6 +68,7 @@ class Frame:
         self.differs = False
         self.relist = False
         self.relisted = 0
+        self.matcher: DirectoryRules | None = None
         self.subs: tuple[str, ...] = ()
         self.clear()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Container
 from typing import NamedTuple
 
@@ -10,6 +11,9 @@ from checkpointer.workspace.reader import stat_of
 from checkpointer.workspace.table import Stat, pack
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+ENCODING = (sys.getfilesystemencoding(), "surrogateescape")
+"""How names as the file system gives them become bytes: `name.encode(*ENCODING)` is `os.fsencode(name)`, faster."""
 
 FOREIGN = "other-filesystem"
 

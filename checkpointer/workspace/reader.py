@@ -76,6 +76,11 @@ def _opened(name: str, directory: int) -> int:
             if tries == _BUSY_TRIES:
                 raise
             time.sleep(_BUSY_PAUSE)
+        except OSError as e:
+            meaning = classify(e)
+            if meaning is None:
+                raise
+            raise meaning from e
 
 
 def read_file(name: str, directory: int, sink: Sink, reopen: Callable[[], int] | None = None) -> Content:
@@ -85,24 +90,16 @@ def read_file(name: str, directory: int, sink: Sink, reopen: Callable[[], int] |
     read: a fifo or a device that took the file's place is closed again.
     """
     for _ in range(READS):
+        fd = _opened(name, directory)
         try:
-            fd = _opened(name, directory)
-        except OSError as e:
-            meaning = classify(e)
-            if meaning is None:
-                raise
-            raise meaning from e
-        try:
-            before = os.fstat(fd)
-            if not stat.S_ISREG(before.st_mode):
+            before = stat_of(os.fstat(fd))
+            if not stat.S_ISREG(before[0]):
                 raise Moved
-            size = before.st_size
-            oid, read = sink.add_stream(fd, size, reopen)
-            after = os.fstat(fd)
+            oid, read = sink.add_stream(fd, before[2], reopen)
+            now = stat_of(os.fstat(fd))
         finally:
             os.close(fd)
-        now = stat_of(after)
-        if read == size and now == stat_of(before):
+        if now == before and read == now[2]:
             return Content(oid, now, False, read)
     return Content(oid, now, True, read)
 
@@ -130,13 +127,8 @@ def is_gitdir_file(name: str, directory: int) -> bool:
     """Does a file `.git` name a repository? One that cannot be read does. Raises `Moved`, OSError."""
     try:
         fd = _opened(name, directory)
-    except OSError as e:
-        meaning = classify(e)
-        if meaning is Unreadable:
-            return True
-        if meaning is Moved:
-            raise Moved from e
-        raise
+    except Unreadable:
+        return True
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise Moved

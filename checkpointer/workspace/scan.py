@@ -33,22 +33,24 @@ PASSES = 5
 """How often a directory that changes while it is read is listed again."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class Scan:
     """One process's walk. `records` are the table's and are not changed; `close` must be called at the end."""
 
     def __init__(
-        self, terms: Terms, sink: Sink, records: Mapping[str, Record], tick: Callable[[], None] = _nothing
+        self,
+        terms: Terms,
+        sink: Sink,
+        records: Mapping[str, Record],
+        tick: Callable[[], None] = lambda: None,
+        blobs: Sink | None = None,
     ) -> None:
+        """`sink` gets the trees, and the content of files where `blobs` is not given."""
         self.terms = terms
         self.sink = sink
         self.records = records
         self.found = Found()
         self.tick = tick
-        self.contents = Contents(terms, sink, tick)
+        self.contents = Contents(terms, blobs or sink, tick)
         self.contents.tally = self.found.tally
         self._rights = Rights(terms.root)
         self._device = terms.device

@@ -81,7 +81,7 @@ def survey(
     top_record = table.records.get("")
     known = Record(*top_record).below if top_record is not None else None
     meter = _Meter(progress, known)
-    scan = meter.scan = Scan(terms, sink, table.records, meter.tick)
+    scan = meter.scan = Scan(terms, sink, table.records, meter.tick, sink.sink)
     with contextlib.closing(scan):
         try:
             top = scan.root(fd)

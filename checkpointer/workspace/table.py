@@ -88,7 +88,7 @@ def unpack_seen(seen: bytes) -> list[Any]:
 
 
 def _digest(payload: bytes) -> bytes:
-    return hashlib.blake2b(payload, digest_size=_DIGEST).digest()
+    return hashlib.sha1(payload, usedforsecurity=False).digest()
 
 
 def _segment(payload: bytes) -> bytes:
@@ -136,7 +136,7 @@ class Table:
             start = at + _LENGTH + _DIGEST
             end = start + int.from_bytes(view[at : at + _LENGTH], "big")
             payload = view[start:end]
-            if end > len(data) or hashlib.blake2b(payload, digest_size=_DIGEST).digest() != view[at + _LENGTH : start]:
+            if end > len(data) or hashlib.sha1(payload, usedforsecurity=False).digest() != view[at + _LENGTH : start]:
                 break
             header, changed, removed = marshal.loads(payload)
             self.header = Header(*header)
