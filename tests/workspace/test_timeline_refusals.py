@@ -92,7 +92,8 @@ def test_an_undone_edit_can_be_redone_after_a_run_that_changed_nothing() -> None
 
 def test_a_redo_that_conflicts_says_what_to_look_at() -> None:
     walk = three_turns()
-    number = walk.undo() and walk.checkpoints[-1].number
+    walk.undo()
+    number = walk.checkpoints[-1].number
     walk.edit("a=mine f3=x")
     with pytest.raises(Conflict) as refused:
         walk.redo()
