@@ -126,6 +126,12 @@ def rename(
     os.rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
 
+def link(src: AnyPath, dst: AnyPath) -> None:
+    """Give a file a second name. Durable only after the directory is synced. Fails where the name exists."""
+    _announce("link", dst)
+    os.link(src, dst)
+
+
 def remove(path: AnyPath, *, dir_fd: int | None = None, missing_ok: bool = False) -> None:
     """Unlink one name. Durable only after its directory is synced."""
     _announce("remove", path)

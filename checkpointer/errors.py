@@ -113,6 +113,12 @@ class Interfered(NeedsPerson):
     code = "interfered"
 
 
+class NeedsMigration(NeedsPerson):
+    """The log holds an event whose meaning changed since; `ckpt migrate` writes a new log."""
+
+    code = "needs-migration"
+
+
 class Busy(CheckpointerError):
     """Somebody alive holds the lock, lease or call."""
 

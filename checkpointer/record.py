@@ -29,7 +29,9 @@ SALT_HEX: Final = 32
 LARGE: Final = 64 * 1024
 """Contents of more bytes than this are kept beside the log."""
 
-_OBJECTS = "objects"
+OBJECTS: Final = "objects"
+"""The member of `d` that names what is kept beside the log; no field may be called so."""
+
 _HEAD = re.compile(rb'\{"e":\{"seq":(\d+),"w":(\d+),(?:"n":(\d+),)?"v":(\d+),"type":"([a-z0-9_]+)",')
 _SEAM = b'"},"sum":"'
 _SALT = b'","salt":"'
@@ -69,11 +71,22 @@ def encode(event: AnyEvent, previous: str, salt: str, *, large: int = LARGE) -> 
         raise ValueError(f"{event.type}: {reason}")
     d, objects = _contents(event, large)
     e = _facts(event, digest(salt.encode() + d))
-    if e.find(_SEAM) >= 0:
-        raise ValueError(f"{event.type}: a fact that would hide where the line parts")
     total = digest(previous.encode() + e)
     line = b'{"e":%b,"sum":"%b","salt":"%b","d":%b}\n' % (e, total.encode(), salt.encode(), d)
     return Encoded(line, total, objects)
+
+
+def encode_redacted(event: AnyEvent, previous: str, dd: str) -> Encoded:
+    """The line of an event whose contents, of digest `dd`, are gone."""
+    e = _facts(event, dd)
+    total = digest(previous.encode() + e)
+    return Encoded(b'{"e":%b,"sum":"%b"}\n' % (e, total.encode()), total, ())
+
+
+def redact(line: bytes) -> bytes:
+    """A line without its newline, and then without its contents. Raises `BadLine`."""
+    _parts(line)
+    return line[: line.index(_SEAM) + len(_SEAM) + 64] + b'"}'
 
 
 def _facts(event: Event, dd: str) -> bytes:
@@ -91,7 +104,10 @@ def _facts(event: Event, dd: str) -> bytes:
     if facts:
         parts.append(facts)
     parts.append(f'"dd":"{dd}"}}')
-    return ",".join(parts).encode("utf-8")
+    e = ",".join(parts).encode("utf-8")
+    if e.find(_SEAM) >= 0:
+        raise ValueError(f"{event.type}: a fact that would hide where the line parts")
+    return e
 
 
 def _contents(event: Event, large: int) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:
@@ -110,7 +126,7 @@ def _contents(event: Event, large: int) -> tuple[bytes, tuple[tuple[str, bytes],
         else:
             kept.append(b'"%b":%b' % (name.encode(), data))
     if beside:
-        kept.append(b'"%b":%b' % (_OBJECTS.encode(), canon.dumps(canon.freeze(beside))))
+        kept.append(b'"%b":%b' % (OBJECTS.encode(), canon.dumps(canon.freeze(beside))))
     return b"{%b}" % b",".join(sorted(kept)), tuple(objects)
 
 
@@ -137,7 +153,7 @@ class Record:
         """The contents kept beside the log: field -> (sha256, bytes)."""
         if self.redacted:
             return {}
-        held = canon.loads(self.line[self._at : -1]).get(_OBJECTS, {})
+        held = canon.loads(self.line[self._at : -1]).get(OBJECTS, {})
         return {name: (o["sha256"], o["bytes"]) for name, o in held.items()}
 
     def load(self, fetch: Callable[[str], bytes] | None = None) -> AnyEvent:
@@ -149,7 +165,7 @@ class Record:
             return self.event
         try:
             d = dict(canon.loads(self.line[self._at : -1]))
-            beside = d.pop(_OBJECTS, {})
+            beside = d.pop(OBJECTS, {})
             for name, held in beside.items():
                 d[name] = canon.loads(fetch(held["sha256"])) if fetch is not None else ABSENT
             cls = type(self.event)
@@ -179,6 +195,32 @@ def peek(line: bytes) -> Head | None:
         return head
     except (ValueError, RecursionError):
         return None
+
+
+class Raw(NamedTuple):
+    """A line verified to be in its place, and nothing else: its type may be unknown. `d` is None if redacted."""
+
+    event: Head
+    line: bytes
+    sum: str
+    e: dict[str, Any]
+    d: dict[str, Any] | None
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+
+def raw(line: bytes, previous: str, seq: int) -> Raw:
+    """A line as `decode` would verify it, whatever its type and version. Raises `BadLine`."""
+    head = _head(line)
+    e, total, at = _parts(line)
+    if head.seq != seq or digest(previous.encode() + e) != total:
+        raise BadLine("it does not follow the event before it")
+    try:
+        return Raw(head, line, total, dict(canon.loads(e)), dict(canon.loads(line[at:-1])) if at else None)
+    except (canon.NotJson, TypeError) as error:
+        raise BadLine(str(error)) from error
 
 
 def _parts(line: bytes) -> tuple[bytes, str, int]:

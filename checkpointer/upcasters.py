@@ -12,17 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from checkpointer.errors import NeedsPerson, NewerFormat
+from checkpointer.errors import NeedsMigration, NewerFormat
 from checkpointer.events import TYPES
 
 Parts = tuple[dict[str, Any], dict[str, Any] | None]
 """An event as a line holds it: the part `e`, and the part `d` or None where it was redacted. Neither is shared."""
-
-
-class NeedsMigration(NeedsPerson):
-    """The log holds an event whose meaning changed since; `ckpt migrate` writes a new log."""
-
-    code = "needs-migration"
 
 
 def _user_message_0(e: dict[str, Any], d: dict[str, Any] | None) -> Parts:

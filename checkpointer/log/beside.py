@@ -50,6 +50,13 @@ class Beside:
             raise Damaged(f"contents {name[:12]} of run {os.path.basename(self._directory)} are damaged")
         return data
 
+    def forget(self, name: str) -> None:
+        """Remove large contents for good; without effect if they are gone."""
+        with disk.plain_errors(f"run {os.path.basename(self._directory)}"):
+            disk.remove(self._path("objects", name), missing_ok=True)
+            if os.path.isdir(self._path("objects")):
+                disk.sync_directory(self._path("objects"))
+
     def post(self, box: str, event_id: str, line: bytes) -> None:
         if box not in BOXES:
             raise ValueError(box)

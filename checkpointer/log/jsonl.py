@@ -28,7 +28,7 @@ from checkpointer.log.follow import follow
 from checkpointer.log.lines import CHUNK, Starts, ends_at, lines
 from checkpointer.log.place import START, Cut, Position
 from checkpointer.log.scan import Scan
-from checkpointer.record import BadLine, Encoded, Record, decode
+from checkpointer.record import BadLine, Encoded, Raw, Record, decode, raw
 
 NETWORK = frozenset(
     (
@@ -57,7 +57,7 @@ class JsonlLog(Beside):
 
     # Reading
 
-    def read(self, after: Position = START) -> Scan:
+    def read(self, after: Position = START) -> Scan[Record]:
         return self._scan(after)
 
     def head(self, after: Position = START) -> Position:
@@ -114,7 +114,7 @@ class JsonlLog(Beside):
         except OSError as e:
             raise Failed(f"the log of run {self.run} cannot be read: {e.strerror}") from e
 
-    def _scan(self, after: Position) -> Scan:
+    def _scan(self, after: Position) -> Scan[Record]:
         file = self._open()
         try:
             found = self._locate(file, after)
@@ -122,7 +122,7 @@ class JsonlLog(Beside):
         except BaseException:
             file.close()
             raise
-        return Scan(lines(file), found)
+        return Scan(lines(file), found, decode)
 
     def _locate(self, file: BinaryIO, place: Position) -> Position:
         """The same place, found again where the file was written anew. Raises `LogDamaged` if it is not there."""
@@ -241,6 +241,22 @@ class JsonlLog(Beside):
     def _write_lease(self, lease: Lease) -> None:
         with contextlib.suppress(OSError):  # only a hint: the claim stands in the log
             disk.replace(os.path.join(self.directory, "lease.json"), lease.encode(), durable=False)
+
+    def raw(self) -> Iterator[Raw]:
+        """The whole log, verified but not understood. Raises `LogDamaged`."""
+        return iter(Scan(lines(self._open()), START, raw))
+
+    def swap(self, data: bytes, size: int, keep: str | None = None) -> None:
+        """Put other lines in the file's place, in one step, if it still has `size` bytes. Raises `Behind`.
+
+        The old file is kept under the name `keep`, or goes.
+        """
+        with self._held() as fd:
+            if os.fstat(fd).st_size != size:
+                raise Behind(f"the log of run {self.run} has grown meanwhile", kept="nothing was written")
+            if keep is not None:
+                disk.link(self.path, os.path.join(self.directory, keep))
+            disk.replace(self.path, data)
 
     def close(self) -> None:
         """Let the files go; a later append opens them again."""

@@ -28,7 +28,7 @@ class MemoryLog:
     def run(self) -> str:
         return self._run
 
-    def read(self, after: Position = START) -> Scan:
+    def read(self, after: Position = START) -> Scan[Record]:
         return self._scan(after)
 
     def head(self, after: Position = START) -> Position:
@@ -37,12 +37,12 @@ class MemoryLog:
             pass
         return scan.position
 
-    def _scan(self, after: Position) -> Scan:
+    def _scan(self, after: Position) -> Scan[Record]:
         if not self._lines:
             raise NoStore(f"run {self._run} has no log")
         if self.find(*after) is None:
             raise LogDamaged(f"event {after.seq} of run {self._run} is gone or is not what it was", seq=after.seq)
-        return Scan(self._lines[after.seq :], after)
+        return Scan(self._lines[after.seq :], after, decode)
 
     def find(self, seq: int, sum: str, offset: int) -> Position | None:
         if seq == 0:
@@ -102,7 +102,7 @@ class MemoryLog:
         return Position(expected.seq + len(lines), lines[-1].sum, expected.offset + size) if lines else expected
 
     def _check(self, expected: Position, epoch: int) -> None:
-        found = [r.event for r in Scan(self._lines[expected.seq :], expected)]
+        found = [r.event for r in Scan(self._lines[expected.seq :], expected, decode)]
         newer = max((event.epoch for event in found), default=0)
         if newer > epoch:
             raise Fenced(f"run {self._run} has another owner now (epoch {newer})", epoch=newer)
@@ -116,7 +116,7 @@ class MemoryLog:
 
     def renew(self, expected: Position, epoch: int, lease: Lease) -> None:
         with self._mutex:
-            newer = max((r.event.epoch for r in Scan(self._lines[expected.seq :], expected)), default=0)
+            newer = max((r.event.epoch for r in Scan(self._lines[expected.seq :], expected, decode)), default=0)
             if newer > epoch:
                 raise Fenced(f"run {self._run} has another owner now (epoch {newer})", epoch=newer)
             self._lease = lease

@@ -6,23 +6,26 @@ tail if no later write follows it, and damage if one does: that one was written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from checkpointer.errors import LogDamaged
-from checkpointer.log.place import START, Position
-from checkpointer.record import BadLine, Record, decode, peek
+from checkpointer.log.place import Position
+from checkpointer.record import BadLine, Raw, Record, peek
 
+R = TypeVar("R", Record, Raw)
 _NEWLINE = ord("\n")
 
 
-class Scan(Iterable[Record]):
-    """Iterate for the records of `lines`, which begin at `after` and keep their newlines.
+class Scan(Iterable[R]):
+    """Iterate for the records that `decode` makes of `lines`, which begin at `after` and keep their newlines.
 
     A write's records come only when all of them are there. When the iteration has ended, `position` is the end of the
     last whole write, and `torn` says why it ended before the lines did; empty if it did not.
     """
 
-    def __init__(self, lines: Iterable[bytes], after: Position = START) -> None:
+    def __init__(self, lines: Iterable[bytes], after: Position, decode: Callable[[bytes, str, int], R]) -> None:
+        self._decode: Callable[[bytes, str, int], R] = decode
         self._lines = iter(lines)
         self._line = b""
         self._seq, self._sum, self._offset = after
@@ -32,13 +35,13 @@ class Scan(Iterable[Record]):
     def position(self) -> Position:
         return Position(self._seq, self._sum, self._offset)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[R]:
         for line in self._lines:
             self._line = line
             try:
                 if line[-1] != _NEWLINE:
                     raise BadLine("its line does not end")
-                record = decode(line[:-1], self._sum, self._seq + 1)
+                record = self._decode(line[:-1], self._sum, self._seq + 1)
                 event = record.event
                 if event.w != event.seq:
                     raise BadLine("it belongs to a write whose beginning is not here")
@@ -55,14 +58,14 @@ class Scan(Iterable[Record]):
             self._offset += sum(len(record.line) + 1 for record in records)
             yield from records
 
-    def _rest(self, first: Record) -> tuple[Record, ...]:
+    def _rest(self, first: R) -> tuple[R, ...]:
         """The records of a write of several lines. Raises `BadLine` if one is not there or not right."""
         records = [first]
         for seq in range(first.seq + 1, first.seq + first.event.n):
             self._line = next(self._lines, b"")
             if not self._line.endswith(b"\n"):
                 raise BadLine("its write does not end")
-            record = decode(self._line[:-1], records[-1].sum, seq)
+            record = self._decode(self._line[:-1], records[-1].sum, seq)
             if (record.event.w, record.event.n) != (first.seq, first.event.n):
                 raise BadLine("it belongs to another write")
             records.append(record)

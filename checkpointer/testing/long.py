@@ -3,7 +3,7 @@
 Of each ten events three are model turns (150 to 1,500 bytes of text), three starts of calls (arguments of 40 bytes to
 4 KB), three ends (results of 60 bytes to 16 KB), one is a message of the user (200 bytes). The sizes of arguments and
 results are spread evenly over their orders of magnitude, as those of edits, listings and test output are. A line is
-about 1.9 KB on average, of which 0.7 KB are the envelope, the facts and the digests.
+about 2.3 KB on average, of which 0.7 KB are the envelope, the facts and the digests.
 """
 
 from __future__ import annotations
@@ -25,23 +25,9 @@ from checkpointer.events import (
 )
 from checkpointer.testing.world import FixedWorld, stamp
 
-_WORDS = [
-    "the",
-    "quick",
-    "brown",
-    "fox,",
-    "jumped",
-    '"over"',
-    "a",
-    "lazy",
-    "dog\n",
-    "def",
-    "x(self):",
-    "return",
-    "'täglich'",
-    "#",
-    "ok\t{}[]",
-]
+_TEXT = """the quick brown fox, jumped "over" a lazy dog
+ def x(self): return 'täglich' # ok\t{}[]"""
+_WORDS = _TEXT.split(" ")
 
 
 def events(count: int) -> Iterator[AnyEvent]:

@@ -1,0 +1,99 @@
+"""The two reasons to write a log file anew: contents that must go, and a meaning that changed.
+
+Both work on a copy, which takes the old one's place in one step while the log is held. A redaction keeps the chain, so
+that every digest others hold (snapshots, forks, pens) still fits. A migration makes a new chain and keeps the old
+file beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import Any
+
+from checkpointer import canon, machine, record, upcasters
+from checkpointer.errors import Damaged, Failed, IllegalEvent, Usage
+from checkpointer.events import TYPES, AnyEvent, LogRedacted
+from checkpointer.log.jsonl import JsonlLog
+from checkpointer.log.pen import catch_up, seal
+from checkpointer.state import apply, fold
+
+
+def redact(log: JsonlLog, seqs: Collection[int], why: str, *, by: str = "person", world: machine.World) -> LogRedacted:
+    """Take the contents of these events out of the log, and append an event that says so; also in a finished run.
+
+    Large contents go with them, unless another event holds the same. Facts, digests and the chain stay: what is left
+    verifies as "redacted". A pen that is in use finds itself behind. A copy on another disk, a backup or a snapshot of
+    the file system is not reached. Raises `Usage` for an event that is not there, `Behind` if somebody wrote meanwhile.
+    """
+    known = catch_up(log)
+    missing = sorted(set(seqs) - set(range(1, known.position.seq + 1)))
+    if missing or not seqs:
+        raise Usage(f"run {log.run} has no event {missing[0] if missing else 'to redact'}")
+    place = {"seq": known.state.seq + 1, "w": known.state.seq + 1, "epoch": known.state.epoch, "at": world.at()}
+    event = LogRedacted(seqs=tuple(sorted(seqs)), by=by, why=why).model_copy(update={**place, "id": world.event_id()})
+    apply(known.state, event)
+    kept: set[str] = set()
+    gone: set[str] = set()
+    lines = []
+    for one in log.read():
+        held = {name for name, _ in one.objects().values()}
+        if one.seq in seqs:
+            gone |= held
+            lines.append(record.redact(one.line) + b"\n")
+        else:
+            kept |= held
+            lines.append(one.line + b"\n")
+    lines += [sealed.line for sealed in seal(log, [event], known.position.sum, world)]
+    log.swap(b"".join(lines), known.position.offset)
+    for name in gone - kept:
+        log.forget(name)
+    return event
+
+
+def migrate(log: JsonlLog, *, world: machine.World) -> str:
+    """Write the log in today's words; gives the path under which the old one is kept.
+
+    Events keep their seqs, ids and times. Their digests are new: snapshots no longer fit, and a run that inherits from
+    this one names a digest that is in the old file only. Raises `Failed` where there is nothing to migrate or the
+    events do not make sense, `LogDamaged`.
+    """
+    lines: list[bytes] = []
+    before: list[dict[str, Any]] = []
+    made: list[AnyEvent] = []
+    total, size, old = record.NO_SUM, 0, False
+    for one in log.raw():
+        size += len(one.line) + 1
+        old = old or one.event.v != getattr(TYPES.get(one.event.type), "version", one.event.v)
+        event, facts = _translated(log, one, before)
+        sealed = (
+            record.encode(event, total, world.salt())
+            if one.d is not None
+            else record.encode_redacted(event, total, one.e["dd"])
+        )
+        log.keep(sealed.objects)
+        total = sealed.sum
+        before.append(facts)
+        made.append(event)
+        lines.append(sealed.line)
+    if not old:
+        raise Failed(f"run {log.run} is written in today's words already", kept="nothing was written")
+    try:
+        fold(made)
+    except IllegalEvent as e:
+        raise Failed(f"run {log.run} cannot be migrated: {e.message}", kept="the log is as it was") from e
+    name = f"events.{world.event_id()[:8]}.old.jsonl"
+    log.swap(b"".join(lines), size, name)
+    return os.path.join(log.directory, name)
+
+
+def _translated(log: JsonlLog, one: record.Raw, before: list[dict[str, Any]]) -> tuple[AnyEvent, dict[str, Any]]:
+    d = dict(one.d or {})
+    for name, held in dict(d.pop(record.OBJECTS, {})).items():
+        d[name] = canon.loads(log.fetch(held["sha256"]))
+    facts, contents = upcasters.migrate(dict(one.e), d if one.d is not None else None, before)
+    try:
+        event: Any = TYPES[facts["type"]].model_validate({**facts, **(contents or {})}, extra="ignore")
+    except ValueError as e:
+        raise Damaged(f"event {one.seq} of run {log.run} does not fit {facts['type']}: {e}") from e
+    return event, facts

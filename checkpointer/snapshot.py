@@ -1,0 +1,205 @@
+"""Save and load a fold at a seq, bound to the log's digest there.
+
+A snapshot is a cache: without any, or with only bad ones, everything is the same but slower. One line of JSON holds
+its digest, a second the body: the versions of schema and fold, the place in the log, the state. It holds no contents,
+only what the log's facts say. Written by temporary file, sync and rename; there is no pointer to the newest.
+
+Every misfit is a miss, counted by its name: `corrupt`, `version`, `ahead` of the log, or `foreign` (another log's, or
+one whose log is not what it was).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections import Counter
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from checkpointer import canon, disk, state
+from checkpointer.canon import FrozenDict
+from checkpointer.errors import CheckpointerError
+from checkpointer.events import Commit, Declared, Holder, Terms
+from checkpointer.state import Attempt, Call, RunState
+from checkpointer.state.parts import Approval, Compaction, Doubt, Message, Named, Resumption, Step, Tokens, Waiting
+from checkpointer.trail import Ledger, Trail
+
+SCHEMA: Final = 1
+_NAME = re.compile(r"(\d{1,18})\.json")
+
+
+def plain(of: RunState) -> dict[str, Any]:
+    """A state as JSON can hold it; `restored` is its inverse."""
+    data = dict(of.__dict__)
+    data["owner"] = of.owner.model_dump() if of.owner else None
+    data["tools"] = [[t.name, t.digest] for t in of.tools]
+    data["commit"] = of.commit.model_dump() if of.commit else None
+    data["messages"] = {context: trail.rows() for context, trail in of.messages.items()}
+    data["trajectory"] = of.trajectory.rows()
+    for name in ("over", "signatures", "named"):
+        data[name] = getattr(of, name).entries()
+    data["over"] = [_row(Call._make(row)) for _, row in data["over"]]
+    data["live"] = [_row(call) for call in of.live.values()]
+    data["waiting"] = [[list(slot), *waits] for slot, waits in of.waiting.items()]
+    data["doubts"] = list(of.doubts.values())
+    data["approvals"] = list(of.approvals.values())
+    return data
+
+
+_LEAST = Call._field_defaults
+
+
+def _row(call: Call) -> list[Any]:
+    """A call's fields without the defaults at its end."""
+    row: list[Any] = list(call)
+    if call.newest is not None:
+        newest = call.newest
+        terms = newest.terms.model_dump(mode="json") if newest.terms else None
+        commit = newest.commit.model_dump() if newest.commit else None
+        row[Call._fields.index("newest")] = [
+            newest.first_at,
+            newest.at,
+            commit,
+            terms,
+            newest.parent,
+            newest.compensates,
+        ]
+    for name in reversed(Call._fields):
+        if name not in _LEAST or row[-1] != _LEAST[name]:
+            break
+        row.pop()
+    return row
+
+
+_DEFAULTS = tuple(_LEAST.get(name) for name in Call._fields)
+_SLOT, _NEWEST, _ORIGIN = (Call._fields.index(name) for name in ("slot", "newest", "origin"))
+
+
+def _call(row: list[Any]) -> tuple[Any, ...]:
+    row = [*row, *_DEFAULTS[len(row) :]]
+    if isinstance(row[_SLOT], list):
+        row[_SLOT] = tuple(row[_SLOT])
+    if row[_ORIGIN] is not None:
+        row[_ORIGIN] = tuple(row[_ORIGIN])
+    if row[_NEWEST] is not None:
+        first_at, at, commit, terms, parent, compensates = row[_NEWEST]
+        made = Terms.model_validate_json(canon.dumps(canon.freeze(terms))) if terms else None
+        row[_NEWEST] = Attempt(first_at, at, _commit(commit), made, parent, compensates)
+    return tuple(row)
+
+
+def _commit(data: Any) -> Commit | None:
+    return Commit.model_validate(data) if data is not None else None
+
+
+def _message(row: list[Any]) -> tuple[Any, ...]:
+    slot = row[5]
+    return (*row[:5], None if slot is None else tuple(slot))
+
+
+def restored(data: dict[str, Any]) -> RunState:
+    """The state that `plain` gave. Raises ValueError, KeyError or TypeError on anything else."""
+    if set(data) != set(RunState.__dataclass_fields__):
+        raise ValueError("other fields than a state has")
+    over = [_call(row) for row in data["over"]]
+    live = [Call._make(_call(row)) for row in data["live"]]
+    data = {
+        **data,
+        "owner": Holder.model_validate(data["owner"]) if data["owner"] else None,
+        "tools": tuple(Declared(name=name, digest=digest) for name, digest in data["tools"]),
+        "commit": _commit(data["commit"]),
+        "usage": Tokens._make(data["usage"]),
+        "resumptions": tuple(Resumption._make(r) for r in data["resumptions"]),
+        "compactions": tuple(Compaction._make(c) for c in data["compactions"]),
+        "messages": FrozenDict(
+            {name: Trail(Message._make, map(_message, rows)) for name, rows in data["messages"].items()}
+        ),
+        "trajectory": Trail(Step._make, map(tuple, data["trajectory"])),
+        "over": Ledger(Call._make, ((row[0], row) for row in over)),
+        "signatures": Ledger(str, ((key, row) for key, row in data["signatures"])),
+        "named": Ledger(Named._make, ((key, tuple(row)) for key, row in data["named"])),
+        "live": FrozenDict({call.key: call for call in live}),
+        "waiting": FrozenDict({tuple(slot): Waiting(key, context) for slot, key, context in data["waiting"]}),
+        "doubts": FrozenDict({row[0]: Doubt._make(row) for row in data["doubts"]}),
+        "approvals": FrozenDict({row[0]: Approval._make(row) for row in data["approvals"]}),
+    }
+    new: RunState = object.__new__(RunState)
+    new.__dict__.update(data)
+    return new
+
+
+class Snapshots:
+    """The snapshots of one run, in a directory that may be deleted at any time. `misses` counts what did not fit."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self.misses: Counter[str] = Counter()
+
+    def save(self, of: RunState, total: str, offset: int) -> None:
+        """Keep a state, which is that at digest `total` and the log's own `offset`. Raises `NoSpace`, `Failed`."""
+        body = {"schema": SCHEMA, "fold": state.version(), "run": of.run, "seq": of.seq, "sum": total}
+        data = canon.dumps(canon.freeze({**body, "offset": offset, "state": plain(of)}))
+        with disk.plain_errors("a snapshot"):
+            if not os.path.isdir(self._directory):
+                disk.make_directory(self._directory)
+            path = os.path.join(self._directory, f"{of.seq}.json")
+            disk.replace(path, sha256(data).hexdigest().encode() + b"\n" + data + b"\n")
+
+    def seqs(self) -> list[int]:
+        """Where there are snapshots, newest first."""
+        try:
+            names = os.listdir(self._directory)
+        except OSError:
+            return []
+        return sorted((int(m[1]) for name in names if (m := _NAME.fullmatch(name))), reverse=True)
+
+    def load(self, fits: Callable[[int, str, int], bool | None]) -> tuple[RunState, str, int] | None:
+        """The newest that fits: state, digest, offset; or None.
+
+        `fits(seq, sum, offset)` says whether the log has that place: None if it is not that long.
+        """
+        for seq in self.seqs():
+            found = self._read(seq)
+            if isinstance(found, str):
+                self.misses[found] += 1
+                continue
+            _, total, offset = found
+            here = fits(seq, total, offset)
+            if here:
+                return found
+            self.misses["ahead" if here is None else "foreign"] += 1
+        return None
+
+    def _read(self, seq: int) -> tuple[RunState, str, int] | str:
+        """A snapshot, or the name of why it is none."""
+        try:
+            with open(os.path.join(self._directory, f"{seq}.json"), "rb") as f:
+                digest, _, data = f.read().partition(b"\n")
+            data = data.removesuffix(b"\n")
+            if sha256(data).hexdigest().encode() != digest:
+                return "corrupt"
+            body = from_json(data)
+            if (body["schema"], body["fold"]) != (SCHEMA, state.version()):
+                return "version"
+            if body["seq"] != seq or body["state"]["seq"] != seq:
+                return "discontinuous"
+            return restored(body["state"]), body["sum"], body["offset"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return "corrupt"
+
+    def drop(self, keep: int = 0) -> None:
+        """Remove all but the newest `keep`."""
+        for seq in self.seqs()[keep:]:
+            with contextlib.suppress(OSError, CheckpointerError):
+                disk.remove(os.path.join(self._directory, f"{seq}.json"), missing_ok=True)
+
+    def quarantine(self) -> None:
+        """Set all snapshots of today's fold aside: one of them led elsewhere than the log."""
+        for seq in self.seqs():
+            with contextlib.suppress(OSError):
+                path = os.path.join(self._directory, f"{seq}.json")
+                disk.rename(path, f"{path}.{state.version()}.bad")
