@@ -59,6 +59,11 @@ def undo(
     open_turns: Sequence[OpenTurn],
     progress: Progress | None,
 ) -> Outcome:
+    if mode != "force" and not dry_run and not all(turn.alive for turn in open_turns):
+        # Nobody knows whose the changes after an agent's death are: refuse before a checkpoint says that they are its.
+        undo(workspace, selector, mode, dry_run=True, by=by, open_turns=open_turns, progress=progress)
+        open_turns = [turn for turn in open_turns if turn.alive]
+
     def decide(basis: Basis, scratch: Scratch) -> Decision:
         selection = select_undo(
             basis.timeline(workspace.facts),
