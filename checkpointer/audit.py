@@ -115,7 +115,7 @@ def _objects(objects: PackedObjects, audit: Audit, progress: Progress | None) ->
         audit.add("pack", why)
         audit.unchecked.append(f"what {name}.idx listed")
     for name in sorted(objects.unindexed - objects.damaged.keys()):
-        audit.add("pack", f"{name}.pack has no idx file", harmless=True)
+        audit.add("pack", f"{name}.pack has no idx file; git cannot read it, the next save makes one")
     total = sum(index.count for index in objects.packs.values())
     for name, index in objects.packs.items():
         try:

@@ -20,11 +20,12 @@ from checkpointer.workspace.indexfile import stamp
 from checkpointer.workspace.listing import FOREIGN
 from checkpointer.workspace.objects import MemorySink, Objects, Sink
 from checkpointer.workspace.ours import Ours
+from checkpointer.workspace.packs import PackedObjects
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.present import Present
 from checkpointer.workspace.reader import failed
-from checkpointer.workspace.survey import Progress, survey, without_collector
-from checkpointer.workspace.table import REPOSITORY, Header, Record, Table, unpack_seen
+from checkpointer.workspace.survey import Progress, survey
+from checkpointer.workspace.table import REPOSITORY, Header, Record, Table, unpack_seen, without_collector
 from checkpointer.workspace.tree import Tree, write_root
 
 __all__ = ["LIMIT", "Present", "Progress", "capture"]
@@ -139,6 +140,8 @@ def _usable(table: Table, base: Tree | None, stored: Objects | None) -> Table:
     """The table, or an empty one with the usual modes where its records cannot belong to what is stored."""
     usual = base.extras.usual_modes() if base is not None else Header().usual
     header = table.header
+    if isinstance(stored, PackedObjects) and stored.distrusted:
+        table = Table()  # its records rest on objects that may be gone: read every file
     known = base is not None and (header.root == base.root or (stored is not None and header.root in stored))
     if known and table.records and header.usual == usual:
         return table

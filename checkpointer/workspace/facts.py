@@ -36,6 +36,7 @@ class Facts:
     last_number: int = 0
     last_turn: int = 0
     last_run: int = 0
+    last_uncertain: int = 0
     had_run: bool = False
     first_kept: int = 1
     cut: list[str] = field(default_factory=list)

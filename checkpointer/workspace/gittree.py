@@ -21,6 +21,8 @@ Item = tuple[bytes, int, bytes]
 
 EMPTY = b""
 
+_NO_NAMES = frozenset((b"", b".", b".."))
+
 
 def file_mode(mode: int) -> int:
     """The git mode of a regular file with these permission bits."""
@@ -34,14 +36,15 @@ def encode_tree(items: Iterable[Item]) -> bytes:
         stored = listed
     else:
         stored = [(names.escape(name, link=mode == LINK), mode, oid) for name, mode, oid in listed]
-    stored.sort(key=lambda item: item[0] + b"/" if item[1] == TREE else item[0])
-    out = b"".join([_TEXT[mode] + name + b"\0" + oid for name, mode, oid in stored])
-    if len(out) != sum(len(n) for n, _, _ in stored) + sum(len(_TEXT[m]) + 21 for _, m, _ in stored):
+    every = [name for name, _, _ in listed]
+    joined = b"/".join(every)
+    if listed and (joined.count(b"/") != len(every) - 1 or b"\0" in joined or not _NO_NAMES.isdisjoint(every)):
+        raise ValueError(f"not names: {every!r}")
+    if listed and {len(oid) for _, _, oid in listed} != {20}:
         raise ValueError("an id that is not 20 bytes long")
-    for name, _, _ in listed:
-        if not name or b"/" in name or b"\0" in name or name in (b".", b".."):
-            raise ValueError(f"not a name: {name!r}")
-    return out
+    lines = [(name + b"/" if mode == TREE else name, _TEXT[mode] + name + b"\0" + oid) for name, mode, oid in stored]
+    lines.sort()
+    return b"".join([line for _, line in lines])
 
 
 def decode_tree(data: bytes) -> list[Item]:

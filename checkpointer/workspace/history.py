@@ -19,6 +19,7 @@ from checkpointer.workspace.packs import PackedObjects
 from checkpointer.workspace.refs import Refs
 from checkpointer.workspace.repository import KEEP, OLD, PENDING, TIMELINE
 from checkpointer.workspace.tree import Tree
+from checkpointer.workspace.treeview import SalvagedTree
 
 SHALLOW = "shallow"
 REWRITTEN = "rewritten"
@@ -228,6 +229,12 @@ class History:
     def tree(self, checkpoint: Checkpoint) -> Tree:
         """The checkpoint's files."""
         return Tree(self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}")
+
+    def salvaged(self, checkpoint: Checkpoint) -> Tree:
+        """The checkpoint's files as far as they can be read: what cannot counts as not held, with a notice."""
+        return SalvagedTree(
+            self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}", self.notices
+        )
 
     def pending(self) -> Checkpoint | None:
         """The prepared result of a restore that was begun and not finished."""

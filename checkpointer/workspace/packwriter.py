@@ -29,6 +29,8 @@ SUFFIX = ".ckpt-tmp"
 def entry_header(type: ObjectType, size: int) -> bytes:
     """The bytes before an entry's zlib stream."""
     byte = (TYPE_NUMBERS[type] << 4) | (size & 15)
+    if 16 <= size < 2048:  # most are: two bytes
+        return bytes((byte | 0x80, size >> 4))
     size >>= 4
     out = bytearray()
     while size:

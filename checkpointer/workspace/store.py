@@ -142,6 +142,12 @@ class Store(History):
         self._check(writer)
         return read_commit(self.objects, oid.hex())
 
+    def heal(self, writer: PackWriter) -> None:
+        """A capture found what the newest checkpoint holds: what of it was damaged in the store is stored again."""
+        if self.objects.distrusted and writer.finish() is not None:
+            self._let_go()
+            self.notices.append("the newest checkpoint was damaged in the store; what it holds is stored again")
+
     def _check(self, writer: PackWriter) -> None:
         if writer.relied:
             self.objects.refresh()

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from functools import cached_property
 
-from checkpointer.errors import Damaged
+from checkpointer.errors import Damaged, NewerFormat
 from checkpointer.workspace.entry import Entry, parents
 from checkpointer.workspace.extras import Extras
 from checkpointer.workspace.gittree import EXECUTABLE, LINK, TREE, decode_tree
@@ -230,3 +230,46 @@ class Tree:
     def kept_though_unread(self) -> Iterator[bytes]:
         """Paths listed as uncovered that keep, in this checkpoint, the content they had last."""
         return (path for path in self.extras.uncovered if self.covers(path))
+
+
+class SalvagedTree(Tree):
+    """A checkpoint's files as far as they can be read; what cannot counts as not held.
+
+    For the capture that follows it: damage to the newest checkpoint must not keep anybody from making the next one.
+    `notices` receives one line when something could not be read.
+    """
+
+    def __init__(self, objects: Objects, root: bytes, name: str, notices: list[str]) -> None:
+        super().__init__(objects, root, name)
+        self._notices = notices
+        self.whole = True
+
+    def _lose(self, e: Damaged) -> None:
+        if isinstance(e, NewerFormat):
+            raise e
+        if self.whole:
+            self._notices.append(f"{e.message}; what stands there now is read anew")
+        self.whole = False
+
+    @cached_property
+    def _parts(self) -> dict[bytes, Node]:
+        try:
+            return super()._parts
+        except Damaged as e:
+            self._lose(e)
+            return {FILES: (TREE, b""), EXTRAS: (0, b"")}
+
+    @cached_property
+    def extras(self) -> Extras:
+        try:
+            return super().extras
+        except Damaged as e:
+            self._lose(e)
+            return Extras()
+
+    def children(self, oid: bytes) -> dict[bytes, Node]:
+        try:
+            return super().children(oid) if oid else {}
+        except Damaged as e:
+            self._lose(e)
+            return {}

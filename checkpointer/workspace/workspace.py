@@ -182,7 +182,7 @@ class Workspace:
                 checkpoint = self.store.by_number(checkpoint.number)
             if not created:
                 return Saved(checkpoint, False, present.tree, present.tree, present, settled)
-            then = self.store.tree(before) if before is not None else None
+            then = self.store.salvaged(before) if before is not None else None
             return Saved(checkpoint, True, then, present.tree, present, settled)
 
     def capture(
@@ -195,6 +195,7 @@ class Workspace:
             present = self._read(self.root, writer, table, must_cover, progress)
             if tip is not None and tip.tree == present.tree.root.hex():
                 checkpoint = tip
+                self.store.heal(writer)
             else:
                 checkpoint = self.store.commit(writer, present.tree.root, meta, parent=tip)
                 self.store.move(checkpoint)
@@ -341,7 +342,7 @@ class Workspace:
         from checkpointer.workspace.capture import capture
 
         tip = self.store.tip()
-        base: Tree | None = self.store.tree(tip) if tip is not None else None
+        base: Tree | None = self.store.salvaged(tip) if tip is not None else None
         return capture(
             root,
             store_dir=os.fsencode(self.directory),
