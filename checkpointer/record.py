@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import ValidationError
 
 from checkpointer import canon, upcasters
-from checkpointer.errors import Damaged
+from checkpointer.errors import Damaged, LogDamaged
 from checkpointer.events import ABSENT, ENVELOPE, TYPES, AnyEvent, Event, content_fields
 
 NO_SUM: Final = ""
@@ -248,7 +248,8 @@ def decode(line: bytes, previous: str | None, seq: int) -> Record:
     """The record of a line without its newline, verified to be number `seq` after the sum `previous`; with None, the
     line is only verified to be whole in itself.
 
-    Raises `BadLine`; `NewerFormat` for a type or version not known here; `NeedsMigration` where a meaning changed.
+    Raises `BadLine`; `NewerFormat` for a type or version not known here; `NeedsMigration` where a meaning changed;
+    `LogDamaged` where the line is just what somebody wrote, and yet does not fit its type.
     """
     head = _HEAD.match(line)
     if head is None or int(head[1]) != seq:
@@ -260,7 +261,8 @@ def decode(line: bytes, previous: str | None, seq: int) -> Record:
     try:
         event = read(e, extra="ignore") if read is not _old else _old(e, line[at:-1] if at else None)
     except (ValidationError, canon.NotJson, KeyError, TypeError) as error:
-        raise BadLine(f"it does not fit {head[5].decode()}: {error}") from error
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise LogDamaged(f"event {seq} was written, but does not fit {head[5].decode()}: {why}", seq=seq) from error
     return Record(event, line, total, at)
 
 

@@ -25,10 +25,10 @@ def _user_message_0(e: dict[str, Any], d: dict[str, Any] | None) -> Parts:
 
 
 def _completed_0(e: dict[str, Any], d: dict[str, Any] | None) -> Parts:
-    """Version 0 said `ok`; a call that was not ok had told the model so, and had no known effect."""
+    """Version 0 said `ok`: a call that was not had run, and told the model of an error."""
     e = dict(e)
     ok = e.pop("ok")
-    return {**e, "effect": "done" if ok else "partial", "failed": not ok}, d
+    return {**e, "effect": "done", "failed": not ok}, d
 
 
 def _rewound_0(e: dict[str, Any], d: dict[str, Any] | None, before: Sequence[Mapping[str, Any]]) -> Parts:
