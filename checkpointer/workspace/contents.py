@@ -14,7 +14,7 @@ from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import PERMISSIONS, show
 from checkpointer.workspace.found import Tally
 from checkpointer.workspace.frame import Frame
-from checkpointer.workspace.gittree import LINK, TREE, Item, decode_tree, file_mode
+from checkpointer.workspace.gittree import EXECUTABLE, FILE, LINK, TREE, Item, decode_tree
 from checkpointer.workspace.listing import ENCODING, Listing, Seen, is_other_spelling
 from checkpointer.workspace.objects import Objects, Sink
 from checkpointer.workspace.ours import Ours
@@ -76,6 +76,7 @@ class Contents:
         self.sink = sink
         self.tally = Tally()
         self.tick = tick
+        self.counting = terms.ours.base is None
         self.racy_from_ns = terms.started_ns - SLACK_NS
         self.coarse_racy_from_ns = terms.started_ns - COARSE_SLACK_NS
 
@@ -119,7 +120,8 @@ class Contents:
                 raise failed(frame.path_of(e[0]), e2) from e2
         frame.subs = tuple(subs)
         mode = frame.stat[0] & PERMISSIONS
-        self.tally.modes["dir", mode] += 1
+        if self.counting:
+            self.tally.modes["dir", mode] += 1
         if mode != self.terms.usual[2]:
             frame.note("modes", "", mode)
         frame.seen = pack(seen)
@@ -201,7 +203,7 @@ class Contents:
         if len(e) == 3:
             why = e[2]
             self._tell(frame, name, why)
-            self._count(frame, name, st, encoded, self._keep(frame, name, st))
+            self._add(frame, name, st, encoded, self._keep(frame, name, st))
         elif kind == stat.S_IFREG or kind == stat.S_IFLNK:
             old = olds.get(encoded)
             if old is not None and trusted.get(name) == st and (old[1] == LINK) == (kind == stat.S_IFLNK):
@@ -212,7 +214,7 @@ class Contents:
                 return
             else:
                 oid, st, why = self._content(frame, name, st)
-            self._count(frame, name, st, encoded, oid)
+            self._add(frame, name, st, encoded, oid)
         elif kind == stat.S_IFIFO:
             frame.note("fifos", name, st[0] & PERMISSIONS)
             frame.files += 1
@@ -220,18 +222,20 @@ class Contents:
             self._tell(frame, name, "socket" if kind == stat.S_IFSOCK else "device")
         seen.append((name, st, why) if why else (name, st))
 
-    def _count(self, frame: Frame, name: str, st: Stat, encoded: bytes, oid: bytes) -> None:
+    def _add(self, frame: Frame, name: str, st: Stat, encoded: bytes, oid: bytes) -> None:
+        """Into the git tree of the directory, if it has any content."""
         self.tally.files += 1
         if not oid:
             return
         frame.files += 1
-        if stat.S_ISLNK(st[0]):
+        if st[0] & _FORMAT == stat.S_IFLNK:
             frame.items.append((encoded, LINK, oid))
             return
         mode = st[0] & PERMISSIONS
         executable = mode & 0o100 != 0
-        frame.items.append((encoded, file_mode(mode), oid))
-        self.tally.modes["executable" if executable else "file", mode] += 1
+        frame.items.append((encoded, EXECUTABLE if executable else FILE, oid))
+        if self.counting:
+            self.tally.modes["executable" if executable else "file", mode] += 1
         if mode != self.terms.usual[executable]:
             frame.note("modes", name, mode)
 

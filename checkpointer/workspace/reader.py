@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from checkpointer.errors import CaptureFailed, NoSpace
 from checkpointer.workspace.entry import show
-from checkpointer.workspace.objects import Sink
+from checkpointer.workspace.objects import CHUNK, Sink
 from checkpointer.workspace.table import Stat
 
 READS = 3
@@ -95,7 +95,11 @@ def read_file(name: str, directory: int, sink: Sink, reopen: Callable[[], int] |
             before = stat_of(os.fstat(fd))
             if not stat.S_ISREG(before[0]):
                 raise Moved
-            oid, read = sink.add_stream(fd, before[2], reopen)
+            size = before[2]
+            if reopen is None and size < CHUNK and len(data := os.pread(fd, size + 1, 0)) == size:
+                oid, read = sink.add("blob", data), size
+            else:
+                oid, read = sink.add_stream(fd, size, reopen)
             now = stat_of(os.fstat(fd))
         finally:
             os.close(fd)

@@ -7,7 +7,7 @@ import heapq
 import marshal
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from checkpointer.workspace.contents import Terms
@@ -248,17 +248,3 @@ def _unpacked(data: bytes) -> Found:
     found.tally.files, found.tally.bytes = files, size
     found.tally.modes.update(modes)
     return found
-
-
-@contextlib.contextmanager
-def without_collector() -> Iterator[None]:
-    """No garbage collection meanwhile: a scan makes many small things and no cycles."""
-    import gc
-
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -12,11 +12,12 @@ does not fit its digest ends the reading.
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import marshal
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from checkpointer import disk
@@ -91,6 +92,18 @@ def _digest(payload: bytes) -> bytes:
     return hashlib.sha1(payload, usedforsecurity=False).digest()
 
 
+@contextlib.contextmanager
+def without_collector() -> Iterator[None]:
+    """No garbage collection meanwhile: a scan makes many small things and no cycles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 def _segment(payload: bytes) -> bytes:
     return len(payload).to_bytes(_LENGTH, "big") + _digest(payload) + payload
 
@@ -121,9 +134,12 @@ class Table:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return table
-        with contextlib.suppress(OSError), open(fd, "rb") as f:
-            table._inode = os.fstat(fd).st_ino
-            table._read(f.read())
+        try:
+            with contextlib.suppress(OSError), open(fd, "rb", closefd=False) as f, without_collector():
+                table._inode = os.fstat(fd).st_ino
+                table._read(f.read())
+        finally:
+            os.close(fd)
         return table
 
     def _read(self, data: bytes) -> None:

@@ -31,6 +31,9 @@ class Place:
         self.store = Store.create(self.keeping / "shadow.git")
         self.table_path = self.keeping / "table"
 
+    def close(self) -> None:
+        self.store.objects.close()
+
     def base(self) -> Tree | None:
         tip = self.store.tip()
         return None if tip is None else self.store.tree(tip)

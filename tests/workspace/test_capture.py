@@ -7,7 +7,7 @@ import resource
 import socket
 import stat
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ from checkpointer.errors import CaptureFailed
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.close()
 
 
 def _deep(root: bytes, levels: int) -> int:
@@ -159,6 +161,7 @@ def test_the_store_inside_the_workspace_is_never_captured(tmp_path: Path) -> Non
         present = place.save()
         assert set(told(present.tree)) == {b"", b"w", b"w/mine"}
         assert not present.uncovered
+    place.close()
 
 
 def test_what_cannot_be_covered_is_listed(place: Place) -> None:
@@ -274,6 +277,7 @@ def test_a_file_of_somebody_else_that_must_be_covered(
         for name in files:
             os.chown(os.path.join(where, name), 65534, 65534)
     os.chown(place.root + b"/theirs", 0, 0)
+    place.close()
 
     def run() -> None:
         mine = Place.__new__(Place)

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,10 @@ from checkpointer.workspace.table import Table, pack, unpack_seen
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.close()
 
 
 def settled() -> None:
@@ -230,11 +233,12 @@ def _edit(root: bytes, verb: str, path: bytes, value: bytes) -> None:
 @given(st.lists(EDITS, max_size=25))
 def test_with_the_table_as_without(edits: list[tuple[str, bytes, bytes]]) -> None:
     with (
+        contextlib.ExitStack() as stack,
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory,
     ):
         patch.setattr(contents, "SLACK_NS", 20_000_000)  # so that most of the table counts without long waits
-        place = Place(Path(directory))
+        place = stack.enter_context(contextlib.closing(Place(Path(directory))))
         make_repository(place.path / "dir")
         for verb, path, value in [*edits, ("save", b"", b"")]:
             if verb != "save":

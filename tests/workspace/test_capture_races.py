@@ -7,7 +7,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,10 @@ from checkpointer.workspace.table import Table
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    made.close()
 
 
 class Meddling(MemorySink):
@@ -106,6 +108,7 @@ def test_the_workspace_changes_once_meanwhile(tmp_path: Path, what: str) -> None
         table = Table()
         place.captured(table=table, sink=Meddling(place, 1000, lambda n: None))
         same(place.save(table=table).tree, standing(place.root))
+        place.close()
 
 
 def _fresh(directory: Path, number: int) -> Path:
