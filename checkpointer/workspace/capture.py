@@ -142,9 +142,10 @@ def _usable(table: Table, base: Tree | None, stored: Objects | None) -> Table:
     header = table.header
     if isinstance(stored, PackedObjects) and stored.distrusted:
         table = Table()  # its records rest on objects that may be gone: read every file
-    known = base is not None and (header.root == base.root or (stored is not None and header.root in stored))
-    if known and table.records and header.usual == usual:
-        return table
+    if base is not None and table.records and header.root and header.usual == usual:
+        known = header.root == base.root or (stored is not None and header.root in stored)
+        if known:
+            return table
     empty = Table()
     empty.header = Header(usual=usual)
     return empty
