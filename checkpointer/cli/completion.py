@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from checkpointer.cli.app import Command
+from checkpointer.cli.app import Verbatim
 from checkpointer.cli.call import Call
 from checkpointer.cli.registry import COMMANDS
 from checkpointer.errors import CheckpointerError
@@ -61,7 +61,7 @@ POINTS = ("show", "diff", "cat", "restore", "pin")
 TURNS = ("undo", "redo", "show")
 
 
-@click.command(cls=Command, context_settings={"ignore_unknown_options": True})
+@click.command(cls=Verbatim, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("shell", type=click.Choice([*SCRIPTS, "words"]))
 @click.argument("typed", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj

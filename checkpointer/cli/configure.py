@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from checkpointer.cli.app import Command
@@ -37,7 +39,7 @@ def config(call: Call, key: str | None, value: str | None) -> int:
     for name in names:
         origin = f"{found.origin(name):{widest}}"
         call.out.line(f"{name:{width}}  {_shown(name, found[name]):8}  {origin}  {KEYS[name].about}".rstrip())
-    call.out.line(f"{found.path}" + ("" if found.path.exists() else "  (not there yet)"))
+    call.out.line(f"{found.path}" + ("" if os.path.exists(found.path) else "  (not there yet)"))
     for name in found.unknown:
         call.out.note(f"note: {found.path}: there is no key {name}")
     return 0

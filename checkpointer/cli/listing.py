@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from checkpointer.cli import phrase
-from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
+from checkpointer.cli.patch import BIG, Changes, Read, Stat, deltas, stat
 from checkpointer.cli.titles import Title
 from checkpointer.workspace.checkpoint import Checkpoint, Segment
 from checkpointer.workspace.entry import Entry
@@ -150,11 +150,21 @@ def looked(call: Call, workspace: Workspace, started: Sequence[OpenTurn]) -> Bas
 
 
 def reader(workspace: Workspace, objects: Objects | None = None) -> Read:
-    """Reads the content of an entry from a store, or from `objects` laid over it."""
+    """Reads the content of an entry from a store, or from `objects` laid over it.
+
+    Of a file too large to be compared by line it is as much as shows that.
+    """
     source: Objects = objects if objects is not None else workspace.store.objects
 
     def read(entry: Entry) -> bytes:
-        return source.get(entry.oid)[1]
+        if source.size(entry.oid) <= BIG:
+            return source.get(entry.oid)[1]
+        start = bytearray()
+        for chunk in source.stream(entry.oid):
+            start += chunk
+            if len(start) > BIG or b"\0" in start[:8000]:
+                break
+        return bytes(start)
 
     return read
 

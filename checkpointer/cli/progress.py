@@ -11,7 +11,7 @@ from checkpointer.cli.phrase import size, span
 
 DELAY = 0.5
 PAUSE = 0.1
-WORDS = {"scan": "looking", "read": "reading", "write": "writing", "restore": "restoring"}
+WORDS = {"capture": "reading", "objects": "checking"}
 
 
 class Bar:

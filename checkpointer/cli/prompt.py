@@ -63,9 +63,8 @@ def line(directory: Path, now: float) -> str:
     if facts.get("checkpoint") is not None:
         words.append(str(facts["checkpoint"]))
     words.append(_age(max(0, int(now - moved))))
-    for key in ("undo", "uncertain"):
-        if facts.get(key):
-            words.append(f"{key}: {facts[key]}")
+    if facts.get("uncertain"):
+        words.append(f"uncertain: {facts['uncertain']}")
     return " ".join(words)
 
 

@@ -15,12 +15,14 @@ from checkpointer.cli.call import Call
 from checkpointer.cli.difference import points_of
 from checkpointer.cli.handle import reads_as_handle
 from checkpointer.cli.listing import named_paths
-from checkpointer.errors import Usage
+from checkpointer.errors import NeedsPerson, Usage
 from checkpointer.workspace import guard
 from checkpointer.workspace.entry import to_json
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.workspace import Saved, Workspace
+    from checkpointer.cli.progress import Bar
+    from checkpointer.workspace.checkpoint import By
+    from checkpointer.workspace.workspace import Progress, Saved, Workspace
 
 REASONS = {
     "too-large": "too large",
@@ -50,8 +52,11 @@ def save(call: Call, label: str | None, force_root: bool) -> int:
     """Make a checkpoint of the files as they are now."""
     name = checked_label(label)
     workspace = open_or_make(call, force_root=force_root)
+    tip = workspace.store.tip()
     with call.progress() as bar:
-        saved = workspace.save(kind="save", label=name, by="agent" if call.inside_agent() else "person", progress=bar)
+        progress: Progress = bar if tip is not None else Weighing(call, workspace, bar)
+        by: By = "agent" if call.inside_agent() else "person"
+        saved = workspace.save(kind="save", label=name, by=by, progress=progress)
     if call.place().state == "remade":
         home.accept(workspace)
     call.notices(workspace)
@@ -59,18 +64,29 @@ def save(call: Call, label: str | None, force_root: bool) -> int:
     if call.out.json:
         call.out.document(document(saved))
         return 0
-    number = saved.checkpoint.number
-    names = named_paths(saved.changed)
-    if not saved.created:
-        call.out.line(f"nothing changed since checkpoint {number}")
-    else:
-        label_words = f" {phrase.quoted(name)}" if name else ""
-        changed = f": {phrase.count(len(names), 'file')}{' changed' if number > 1 else ''}" if names else ""
-        call.out.line(f"checkpoint {number}{label_words}{changed}")
+    call.out.line(_words(saved, name))
+    was = tip.meta.label if tip is not None and not saved.created else None
+    if name and was and was != name:
+        call.out.line(f"it was called {phrase.quoted(was)} before")
     print_uncovered(call, workspace, saved.uncovered)
     for path in sorted(saved.torn):
         call.out.note(f"note: {phrase.shell(path)} was being written; it is kept as last read")
-    return 0
+    return _settled_status(saved)
+
+
+def _words(saved: Saved, name: str | None) -> str:
+    label = f" {phrase.quoted(name)}" if name else ""
+    if not saved.created:
+        return f"nothing changed since checkpoint {saved.checkpoint.number}{label and f', which is called{label} now'}"
+    if saved.before is None:
+        return f"checkpoint {saved.checkpoint.number}{label}: {phrase.count(saved.present.files, 'file')}"
+    changed = phrase.count(len(named_paths(saved.changed)), "file")
+    return f"checkpoint {saved.checkpoint.number}{label}: {changed} changed"
+
+
+def _settled_status(saved: Saved) -> int:
+    """3 where an undo or restore that was cut short is finished now but for paths that somebody changed since."""
+    return NeedsPerson.exit if saved.settled is not None and saved.settled.left else 0
 
 
 def open_or_make(call: Call, *, force_root: bool = False) -> Workspace:
@@ -84,32 +100,39 @@ def open_or_make(call: Call, *, force_root: bool = False) -> Workspace:
         )
     if place is not None:
         return call.workspace(write=True)
-    workspace = call.opened(home.make(call.directory, force_root=force_root))
-    if workspace.store.tip() is None:
-        announce_weight(call, workspace)
-    return workspace
+    return call.opened(home.make(call.directory, force_root=force_root))
 
 
-def announce_weight(call: Call, workspace: Workspace) -> None:
-    """Say before a first checkpoint that there is much to read, and where."""
-    limit = call.config.integer("capture.heavy")
-    found = guard.survey(workspace.root, workspace.ignores(), stop=limit)
-    if found.complete:
-        return
-    largest = ", ".join(f"{phrase.shell(p)} ({n:,}{'' if found.complete else '+'})" for p, n in found.largest)
-    call.out.note(f"note: more than {limit:,} files to read; the most are in {largest}")
-    call.out.note("note: what need not be covered can be listed in .ckptignore, as in a .gitignore")
+class Weighing:
+    """Passes progress on; says once, as soon as a first checkpoint turns out to be heavy, how heavy and where."""
+
+    def __init__(self, call: Call, workspace: Workspace, bar: Bar) -> None:
+        self._call = call
+        self._workspace = workspace
+        self._bar = bar
+        self._limit = call.config.integer("capture.heavy")
+        self._said = False
+
+    def __call__(self, phase: str, done: int, total: int | None, count: int) -> None:
+        if done > self._limit and not self._said:
+            self._said = True
+            self._bar.close()
+            self._say()
+        self._bar(phase, done, total, count)
+
+    def _say(self) -> None:
+        found = guard.survey(self._workspace.root, self._workspace.ignores(), stop=self._limit)
+        largest = ", ".join(f"{phrase.shell(p)} ({n:,}+)" for p, n in found.largest)
+        self._call.out.note(f"note: more than {self._limit:,} files to read; the most are in {largest}")
+        self._call.out.note("note: what need not be covered can be listed in .ckptignore, as in a .gitignore")
 
 
 def note_prompt(workspace: Workspace) -> None:
     """Keep what a shell prompt shows."""
     from checkpointer.cli import prompt
-    from checkpointer.cli.show import next_undo
 
     tip = workspace.store.tip()
-    unit = next_undo(workspace.timeline())
-    facts = {"protected": True, "checkpoint": tip.number if tip else None, "undo": unit.handle if unit else None}
-    prompt.note(workspace.directory, facts)
+    prompt.note(workspace.directory, {"protected": True, "checkpoint": tip.number if tip else None})
 
 
 def uncovered_document(uncovered: Any) -> list[dict[str, Any]]:

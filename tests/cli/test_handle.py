@@ -38,9 +38,11 @@ POINTS = Points(TIMELINE, OLDER, now=NOW)
 @pytest.mark.parametrize(
     ("word", "number"),
     [
-        ("5", 5), ("011", 11), ("2", 2), ("first", 2), ("before refactor", 10), ("t2", 7), ("t2-", 5), ("t2.1", 6), ("t2.2-", 6),
+        ("5", 5), ("011", 11), ("2", 2), ("first", 2), ("before refactor", 10), ("t2", 7), ("t2-", 5), ("t2.1", 6),
+        ("t2.2-", 6),
         ("t2.3", 7), ("t3", 9), ("t3-", 8), ("t30", 11), ("@30m", 8), ("@31m", 7), ("@1h", 5), ("@0s", 11),
-        (f"@{NOW - timedelta(minutes=25):%H:%M}", 9), (f"@{NOW:%H:%M}", 11), ((NOW - timedelta(minutes=24)).strftime("@%Y-%m-%dT%H:%M:%S"), 9),
+        (f"@{NOW - timedelta(minutes=25):%H:%M}", 9), (f"@{NOW:%H:%M}", 11),
+        ((NOW - timedelta(minutes=24)).strftime("@%Y-%m-%dT%H:%M:%S"), 9),
         (TIMELINE[2].id[:10], 7),
     ],
 )  # fmt: skip
@@ -93,7 +95,8 @@ def test_any_word_resolves_or_says_why(word: str) -> None:
     try:
         found = POINTS.resolve(word)
     except CheckpointerError as e:
-        assert e.message
+        said = e.message
+        assert said
     else:
         assert found is None or found in POINTS.all
 

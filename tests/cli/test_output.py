@@ -96,10 +96,10 @@ def test_hints_and_notes(shell: Shell, capsys: pytest.CaptureFixture[str]) -> No
 
 def test_the_bar_says_how_far(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
-        progress.text("read", 5_000, 10_000, 40 << 20, 3.0)
+        progress.text("capture", 5_000, 10_000, 40 << 20, 3.0)
         == "reading  [##########          ]  5,000 of 10,000 files  40 MB  3 s left"
     )
-    assert progress.text("scan", 1_234, None, 0, 9.0) == "looking  1,234 files"
+    assert progress.text("capture", 1_234, None, 0, 9.0) == "reading  1,234 files"
     assert "left" not in progress.text("read", 10, 10, 0, 9.0)
 
 

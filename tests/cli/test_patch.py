@@ -89,6 +89,7 @@ def shortened(text: bytes) -> bytes:
     return b"\n".join(out)
 
 
+ODD = (b" lead", b"a b", b"tab\there", b"new\nline", "能".encode(), b'q"q', b"back\\s", b"-n")
 CASES: dict[str, tuple[Files, Files]] = {
     "edit": ({b"a": ("file", b"1\n2\n3\n", 0o644)}, {b"a": ("file", b"1\ntwo\n3\n", 0o644)}),
     "new": ({}, {b"d/a": ("file", b"1\n2", 0o644), b"empty": ("file", b"", 0o644), b"x": ("file", b"#!\n", 0o755)}),
@@ -98,11 +99,14 @@ CASES: dict[str, tuple[Files, Files]] = {
     "binary": ({b"b": ("file", b"a\0b", 0o644)}, {b"b": ("file", b"a\0c", 0o644), b"n": ("file", b"\0", 0o644)}),
     "link": ({b"l": ("link", b"a", 0)}, {b"l": ("link", b"b/c", 0), b"m": ("link", b"x", 0)}),
     "kind": ({b"k": ("file", b"text\n", 0o644)}, {b"k": ("link", b"text", 0)}),
-    "names": ({}, dict.fromkeys((b" lead", b"a b", b"tab\there", b"new\nline", "能".encode(), b'q"q', b"back\\s", b"-n"), ("file", b"x\n", 420))),
+    "names": ({}, dict.fromkeys(ODD, ("file", b"x\n", 0o644))),
     "no newline": ({b"a": ("file", b"1\n2", 0o644)}, {b"a": ("file", b"1\n2\n", 0o644)}),
     "emptied": ({b"a": ("file", b"1\n", 0o644)}, {b"a": ("file", b"", 0o644)}),
     "carriage returns": ({b"a": ("file", b"1\r\n2\r\n", 0o644)}, {b"a": ("file", b"1\n2\r\n", 0o644)}),
-    "function": ({b"f.py": ("file", b"def one():\n" + b"    x\n" * 9, 0o644)}, {b"f.py": ("file", b"def one():\n" + b"    x\n" * 8 + b"    y\n", 0o644)}),
+    "function": (
+        {b"f.py": ("file", b"def one():\n" + b"    x\n" * 9, 0o644)},
+        {b"f.py": ("file", b"def one():\n" + b"    x\n" * 8 + b"    y\n", 0o644)},
+    ),
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ def test_transcript(tmp_path: Path, name: str) -> None:
     wanted = path.read_text(encoding="utf-8")
     found = play(wanted, tmp_path)
     assert "Traceback" not in found, found
+    assert "failed unexpectedly" not in found, found
     if os.environ.get("CKPT_TRANSCRIPTS") == "write":
         path.write_text(found, encoding="utf-8")
         return

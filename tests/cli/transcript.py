@@ -49,9 +49,8 @@ def in_child(function: Any, *, cwd: Path, env: Mapping[str, str], stdin: bytes =
                 os.environ.update(env)
                 for fd, file in enumerate((given, out, err)):
                     os.dup2(file.fileno(), fd)
-                sys.stdin = TextIOWrapper(open(0, "rb", closefd=False))
-                sys.stdout = TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8")
-                sys.stderr = TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", write_through=True)
+                streams = [open(fd, mode, closefd=False) for fd, mode in ((0, "rb"), (1, "wb"), (2, "wb"))]  # noqa: SIM115
+                sys.stdin, sys.stdout, sys.stderr = (TextIOWrapper(s, encoding="utf-8") for s in streams)  # type: ignore[type-var]
                 status = function()
                 sys.stdout.flush()
             except BaseException:
