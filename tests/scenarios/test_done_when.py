@@ -14,9 +14,10 @@ from harness import gitrepo
 from harness.world import World, paths_of
 
 AGENT = """
-sed -i 's/^import os$/import os  # agent/' os.py json/decoder.py shutil.py
+sed -i 's/^import sys$/import sys  # agent/' os.py shutil.py
+sed -i 's/^import re$/import re  # agent/' json/decoder.py
 rm json/scanner.py
-git mv -f json/tool.py json/instrument.py || mv json/tool.py json/instrument.py
+mv json/tool.py json/instrument.py
 chmod 755 abc.py
 mkdir -p made/by/agent
 echo 'print(1)' > made/by/agent/new.py
@@ -49,7 +50,7 @@ def test_the_whole_story(world: World) -> None:
     project(world)
     world.sh("sed -i '1i # the user, before' os.py; echo notes > notes.txt")
     before = world.files()
-    world.step(AGENT.replace("git mv -f json/tool.py json/instrument.py || ", ""))
+    world.step(AGENT)
     world.sh("echo '# the user, after' >> os.py; echo more >> notes.txt; echo mine > made/mine.txt")
     after = world.files()
 
@@ -79,9 +80,7 @@ def test_kills_in_the_middle_then_an_edit(world: World) -> None:
     project(world)
     world.save()
     before = world.files()
-    world.step(
-        AGENT.replace("git mv -f json/tool.py json/instrument.py || ", "") + "for f in *.py; do echo '#' >> $f; done"
-    )
+    world.step(AGENT + "for f in *.py; do echo '#' >> $f; done")
     agent = world.files()
     for pause in (0.15, 0.3, 0.45, 0.6):
         with world.popen("save") as process:

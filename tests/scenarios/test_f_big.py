@@ -117,7 +117,7 @@ def test_s073_a_step_that_makes_many_files(world: World) -> None:
     world.watch_git = False
     world.write("a", "1")
     before = world.files()
-    count = 40_000 if SLOW else 4_000
+    count = 40_000 if SLOW else 1_500
     done = world.step(
         f"mkdir -p deps; i=0; while [ $i -lt {count} ]; do echo $i > deps/$i; i=$((i+1)); done", timeout=300
     )
