@@ -84,7 +84,10 @@ class History:
 
     def _notice_lost(self, found: Checkpoint | None, problem: str) -> None:
         known = self.highest_number(found)
-        which = f"checkpoint {known}" if known > (found.number if found else 0) else "the newest checkpoint"
+        if found is not None and known == found.number:
+            self.notices.append(f"{problem}; checkpoint {known} is the newest")
+            return
+        which = f"checkpoint {known}" if found is None or known == found.number + 1 else "the newest checkpoint"
         rest = f"checkpoint {found.number} is the newest that can" if found else "and no other can"
         self.notices.append(f"{which} cannot be read: {problem}; {rest}")
 
@@ -94,16 +97,23 @@ class History:
         return False
 
     def highest_number(self, found: Checkpoint | None) -> int:
-        """The highest number surely given out. Where the newest checkpoint was lost, that counts as one."""
-        numbers = [0]
-        if found is not None:
-            numbers.append(found.number + (self.lost is not None))
-        with contextlib.suppress(OSError, ValueError), open(os.path.join(self.directory, NUMBER), "rb") as f:
-            numbers.append(int(f.read(20)))
+        """The highest number given out, as far as anybody knows; `found` is the newest checkpoint that can be read.
+
+        Where the timeline led to a commit that cannot be read, that one counts, whatever the hint beside the store says.
+        """
+        hint = self._hint()
+        numbers = [hint, found.number if found is not None else 0]
+        if self.lost is not None and (_ID.fullmatch(self.lost) or hint != numbers[1]):
+            numbers.append(numbers[1] + 1)
         if self.lost is not None or found is None:
             with contextlib.suppress(CheckpointerError):
                 numbers.append(facts.load(self.directory).last_number)
         return max(numbers)
+
+    def _hint(self) -> int:
+        with contextlib.suppress(OSError, ValueError), open(os.path.join(self.directory, NUMBER), "rb") as f:
+            return int(f.read(20))
+        return 0
 
     def named(self, checkpoint: Checkpoint) -> Checkpoint:
         """As people know it: with the label given to it later, and without a parent at the kept end."""
@@ -215,7 +225,7 @@ class History:
                 return checkpoint
         if not chain or not 0 < number <= self.highest_number(chain[-1]):
             raise Usage(f"there is no checkpoint {number}", next=("ckpt log --checkpoints",))
-        if number < chain[0].number:
+        if number < self._first_kept(chain[0]):
             raise TooOld(
                 f"checkpoint {number} is older than the oldest kept one, {chain[0].number}",
                 next=("ckpt log --checkpoints",),
@@ -225,6 +235,12 @@ class History:
             kept="every other checkpoint stays usable",
             next=("ckpt log --checkpoints", "ckpt verify"),
         )
+
+    def _first_kept(self, oldest: Checkpoint) -> int:
+        """What is older than this number was taken away by retention; what is not, and is not there, was lost."""
+        with contextlib.suppress(CheckpointerError):
+            return min(facts.load(self.directory).first_kept, oldest.number)
+        return oldest.number
 
     def tree(self, checkpoint: Checkpoint) -> Tree:
         """The checkpoint's files."""
