@@ -126,9 +126,11 @@ def _make_private(directory: Path) -> None:
     """Make a directory and what is missing above it, 0700. A directory of another user's is not taken."""
     for missing in reversed([d for d in (directory, *directory.parents) if not d.exists()]):
         disk.make_directory(missing)
-    owner = os.stat(directory).st_uid
-    if owner != os.getuid() and os.getuid() != 0:
-        raise ReadOnlyStore(f"{directory} belongs to another user (number {owner})", next=("set CKPT_HOME",))
+    beside_temporary_files = (d for d in directory.parents if d.name == f"ckpt-{os.getuid()}")
+    for mine in (directory, *beside_temporary_files):
+        owner = os.stat(mine).st_uid
+        if owner != os.getuid() and os.getuid() != 0:
+            raise ReadOnlyStore(f"{mine} belongs to another user (number {owner})", next=("set CKPT_HOME",))
 
 
 def _follow(place: Place) -> Place:
