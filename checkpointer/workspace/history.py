@@ -99,7 +99,7 @@ class History:
     def highest_number(self, found: Checkpoint | None) -> int:
         """The highest number given out, as far as anybody knows; `found` is the newest checkpoint that can be read.
 
-        Where the timeline led to a commit that cannot be read, that one counts, whatever the hint beside the store says.
+        Where the timeline led to a commit that cannot be read, that one counts, whatever the hint says.
         """
         hint = self._hint()
         numbers = [hint, found.number if found is not None else 0]

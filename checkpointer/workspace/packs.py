@@ -105,9 +105,13 @@ class PackedObjects:
 
     def learn(self, name: str, index: bytes) -> None:
         """A pack was just written by this process: no need to read its idx file."""
-        if self._listed is not None and name not in self._packs:
-            self._checked.add(name)
-            self._learn(PackIndex(name, index))
+        if self._listed is None:
+            return
+        if name in self._packs or name in self.distrusted:  # the same bytes again, in the place of damaged ones
+            self.distrusted.discard(name)
+            self._forget({name})
+        self._checked.add(name)
+        self._learn(PackIndex(name, index))
 
     def _forget(self, gone: set[str]) -> None:
         for name in gone:

@@ -12,6 +12,7 @@ from checkpointer import disk
 from checkpointer.errors import Busy, Damaged
 
 _ID = re.compile(rb"[0-9a-f]{40}")
+_LINE = re.compile(rb"#.*|\^[0-9a-f]{40}|[0-9a-f]{40} [^ ]+")
 _STALE = 2.0
 _PACKED_HEAD = b"# pack-refs with: peeled fully-peeled sorted \n"
 
@@ -114,6 +115,17 @@ class Refs:
                 out[name.decode("utf-8", "surrogateescape")] = oid.decode("ascii")
         return out
 
+    def heal(self) -> None:
+        """Take out of `packed-refs` the lines that cannot be read, if there are any: git would read none at all."""
+        path = self._path("packed-refs")
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as f:
+            lines = f.read().split(b"\n")
+            last = lines.pop()
+            if last or not all(_LINE.fullmatch(line) for line in lines):
+                with disk.plain_errors(path):
+                    self._unpack(None)
+                self.notices.append(f"{path} was damaged; what could be read of it is kept")
+
     def below(self, prefix: str) -> dict[str, str]:
         """Every readable ref below `prefix` (ending in `/`) -> id."""
         out = {name: oid for name, oid in self._packed().items() if name.startswith(prefix)}
@@ -163,7 +175,8 @@ class Refs:
                 disk.remove(path)
             disk.sync_directory(os.path.dirname(path))
 
-    def _unpack(self, name: str) -> None:
+    def _unpack(self, name: str | None) -> None:
+        """Write `packed-refs` without this ref."""
         path = self._path("packed-refs")
         with lock_file(path, self.notices) as fd:
             lines = [f"{oid} {other}\n" for other, oid in sorted(self._packed().items()) if other != name]

@@ -51,6 +51,7 @@ class Store(History):
         if not self._ready:
             with disk.plain_errors("the store"):
                 repository.heal(self.path, self.notices)
+                self.refs.heal()
                 for name in _LOCKS:
                     break_if_stale(os.path.join(self.path, name), self.notices, wait=False)
             self.objects.refresh()
