@@ -65,6 +65,8 @@ class _Parser:
             if not _key(c) and c != ord("."):
                 raise ValueError("not a section")
             name.append(c)
+        if not name:
+            raise ValueError("a section without a name")
         return bytes(name).lower()
 
     def subsection(self, c: int) -> bytes:

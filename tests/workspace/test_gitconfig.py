@@ -22,7 +22,7 @@ PIECES = [
     *('excludesFile = "open\n', "\texcludesfile\t=\tq  \n", "excludesFile = z\r\n"),
     *("excludes_file = n\n", "name = v\n"),
     *("# comment\n", "; [core]\n", "\n", "  ", "1 = 2\n", "excludes-file = n\n", "excludesFile : a\n"),
-    *("\ufeff", "= x\n"),
+    *("\ufeff", "= x\n", "[]\n", '[ "x"]\n'),
     *("[include]\npath = more\n", "[include]\npath = ~/.more\n", "[include] path = missing\n", "[include]\npath\n"),
 ]
 CONDITIONS = [
