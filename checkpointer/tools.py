@@ -27,7 +27,14 @@ _RISKS: Final = ("low", "normal", "high")
 
 
 class NoEffect(Exception):
-    """Raised by a tool that is certain: this attempt had no effect. Only this makes a failure a proven one."""
+    """Raised by a tool that is certain: this attempt had no effect. Only this makes a failure a proven one.
+
+    The model is told, and may ask again. With `again` it is not told: the call is tried again at once, a few times.
+    """
+
+    def __init__(self, message: str = "", *, again: bool = False) -> None:
+        super().__init__(message)
+        self.again = again
 
 
 class Partial(Exception):
@@ -78,7 +85,9 @@ class Tool:
     """A declared tool: called like the function it stands for, and looked at by whoever runs it.
 
     `reconcile(arguments, key)` gives a `Finding`; `compensate(arguments, result)` takes an effect back; `recheck` says
-    whether an old observation still holds. They may be coroutine functions, as `function` may.
+    whether an old observation still holds. They may be coroutine functions, as `function` may. `touches_files` is false
+    for an effect outside that leaves this workspace alone: then no checkpoints are made around it, and such calls run
+    side by side.
     """
 
     function: Callable[..., Any]
@@ -94,6 +103,7 @@ class Tool:
     recovery_deadline: timedelta | None = None
     fresh_for: timedelta | None = None
     exclusive: bool = False
+    touches_files: bool = True
     repeats: Literal["join", "new"] = "join"
     after_failure: Literal["new_key", "same_key"] = "new_key"
     policy: Literal["declared", "person"] = "declared"
@@ -105,6 +115,11 @@ class Tool:
     def takes_key(self) -> bool:
         """Does the function want the action's key, as a keyword `key`?"""
         return "key" in inspect.signature(self.function).parameters
+
+    @property
+    def writes(self) -> bool:
+        """May it change files of the workspace?"""
+        return self.effect == "workspace" or (self.effect == "external" and self.touches_files)
 
     @property
     def is_async(self) -> bool:
@@ -139,7 +154,7 @@ class Tool:
             "fresh_for_s": _seconds(self.fresh_for),
             "effect_fields": self.effect_fields,
             "offers": [f is not None for f in (self.reconcile, self.compensate, self.recheck)],
-            "flags": [self.exclusive, self.repeats, self.after_failure, self.policy],
+            "flags": [self.exclusive, self.touches_files, self.repeats, self.after_failure, self.policy],
             "signature": str(inspect.signature(self.function)),
         }
         return sha256(canon.dumps(canon.freeze(said))).hexdigest()[:32]
@@ -163,6 +178,7 @@ def tool(
     recovery_deadline: timedelta | None = None,
     fresh_for: timedelta | None = None,
     exclusive: bool = False,
+    touches_files: bool = True,
     repeats: Literal["join", "new"] = "join",
     after_failure: Literal["new_key", "same_key"] = "new_key",
     policy: Literal["declared", "person"] = "declared",
@@ -186,6 +202,7 @@ def tool(
             recovery_deadline=recovery_deadline,
             fresh_for=fresh_for,
             exclusive=exclusive,
+            touches_files=touches_files,
             repeats=repeats,
             after_failure=after_failure,
             policy=policy,
@@ -213,6 +230,8 @@ def _problems(made: Tool) -> Sequence[str]:
         for name in ("keys_kept", "reconcile", "compensate", "deadline"):
             if getattr(made, name) is not None:
                 found.append(f'{name} is for effects outside: declare effect="external"')
+        if not made.touches_files:
+            found.append("touches_files is about effects outside")
         return found
     if made.keys_kept is not None and not made.takes_key:
         found.append("keys_kept says that its receiver knows keys, but the function takes no `key`")

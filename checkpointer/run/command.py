@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from checkpointer import machine
 from checkpointer.errors import CheckpointerError, Fenced
@@ -55,13 +54,6 @@ class Report:
     trouble: CheckpointerError | None = None
 
 
-class _Owners(NamedTuple):
-    """Who, beside this run, an interval may belong to."""
-
-    runs: tuple[str, ...]
-    steps: tuple[str, ...]
-
-
 class CommandRun:
     """Make it, `begin` it, `carry_out`. `warn` is told once when protection is lost while the command runs."""
 
@@ -94,7 +86,7 @@ class CommandRun:
         workspace = self.workspace
         with workspace.locked("run"):
             dead = [run for run in roster.running(workspace.directory) if run.alive == "dead"]
-            others = self._others()
+            others = roster.others(self.workspace.directory, self.handle)
             base = workspace.save(
                 kind="crash" if dead else "base", runs=others.runs, steps=others.steps, progress=progress
             )
@@ -121,12 +113,6 @@ class CommandRun:
         except CheckpointerError:
             return False  # damaged, or somebody was faster: it is told by whoever reads it
         return True
-
-    def _others(self) -> _Owners:
-        """Runs and steps of other agents that live: what changes now may be theirs."""
-        turns = [t for t in roster.open_turns(self.workspace.directory) if t.alive and t.run != self.handle]
-        steps = tuple(step for turn in turns for step in turn.steps)
-        return _Owners(tuple(dict.fromkeys(t.run for t in turns)), steps)
 
     def _claim(self, number: int, base: Checkpoint) -> Pen:
         runs = JsonlRuns(os.fspath(roster.runs_directory(self.workspace.directory)))
@@ -211,7 +197,7 @@ class CommandRun:
     def _take(self, report: Report, kind: CheckpointKind) -> bool:
         """Capture what changed as the open step. True if anything had."""
         with self._capture, self.workspace.locked(f"a checkpoint for {self.handle}", 60.0):
-            others = self._others()
+            others = roster.others(self.workspace.directory, self.handle)
             tip = self.workspace.store.tip()
             step = f"t{self.turn}.{self.step + 1}"
             saved = self.workspace.save(

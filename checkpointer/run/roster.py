@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkpointer import lease, machine
 from checkpointer.errors import CheckpointerError
@@ -192,19 +192,19 @@ def _words(content: Any) -> str:
     return ""
 
 
-def running(store: Path) -> Iterator[RunInfo]:
-    """The runs that nobody ended: their owners live, or died."""
+def running(store: Path, but: str = "") -> Iterator[RunInfo]:
+    """The runs that nobody ended: their owners live, or died. The one whose own name is `but` is passed over."""
     for run in names(store):
-        if not has_ended(store, run):
+        if run != but and not has_ended(store, run):
             info = read(store, run)
             if not info.ended and info.events:
                 yield info
 
 
-def open_turns(store: Path) -> list[OpenTurn]:
+def open_turns(store: Path, but: str = "") -> list[OpenTurn]:
     """The turns that have not ended, oldest first. A driven run's count only while a call of theirs is open."""
     found = []
-    for info in running(store):
+    for info in running(store, but):
         alive = info.alive != "dead"
         if info.mode == "driven":
             for turn, step, began in info.open_steps.values():
@@ -216,6 +216,21 @@ def open_turns(store: Path) -> list[OpenTurn]:
             since = turn_info.since if turn_info.since is not None else info.checkpoint
             found.append(OpenTurn(info.handle, info.open_turn, (handle,), since or 1, alive))
     return sorted(found, key=lambda t: (t.since, t.turn))
+
+
+class Others(NamedTuple):
+    """Whose, beside one run, changes made now may be."""
+
+    runs: tuple[str, ...]
+    steps: tuple[str, ...]
+
+
+def others(store: Path, but: str) -> Others:
+    """Runs and steps of agents that live, but for the run whose own name is `but`."""
+    found = [turn for turn in open_turns(store, but) if turn.alive]
+    return Others(
+        tuple(dict.fromkeys(turn.run for turn in found)), tuple(step for turn in found for step in turn.steps)
+    )
 
 
 def turns(store: Path) -> dict[str, TurnInfo]:

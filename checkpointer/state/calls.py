@@ -193,7 +193,8 @@ def _next_attempt(draft: Draft, key: str, attempt: int) -> Call | None:
 def requested(draft: Draft, e: ApprovalRequested) -> None:
     _next_attempt(draft, e.key, e.attempt)
     asked = draft.approvals.get(e.key)
-    if asked is not None and asked.attempt == e.attempt and asked.status != "expired":
+    past = asked is not None and asked.expires_at is not None and asked.expires_at <= e.at
+    if asked is not None and asked.attempt == e.attempt and asked.status != "expired" and not past:
         raise IllegalEvent(f"attempt {e.attempt} of call {e.key} has been asked about: {asked.status}", key=e.key)
     draft.approvals[e.key] = Approval(e.key, e.attempt, e.args_digest, "pending", e.seq, e.at, e.expires_at)
 

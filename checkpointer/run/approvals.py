@@ -1,0 +1,162 @@
+"""Permission for one attempt of a call: asked for, decided, passed; bound to the key and the arguments' digest.
+
+A question survives a crash: asking again shows the one that is open. Another process decides through the run's inbox
+(`decide`), the owner takes it in when it looks (`Pen.collect`).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from checkpointer import machine
+from checkpointer.errors import NeedsPerson, Usage
+from checkpointer.events import ApprovalDecided, ApprovalRequested, Commit
+from checkpointer.log import JsonlRuns, catch_up, letter
+from checkpointer.run.contents import DENIED, result
+from checkpointer.run.desk import Ask, Desk, ToolCall
+from checkpointer.state import Approval
+
+Standing = Literal["none", "pending", "approved", "denied", "expired"]
+
+
+def standing(desk: Desk, call: ToolCall) -> Standing:
+    """How permission for the next attempt of a call stands, by this machine's clock."""
+    known = desk.state.call(call.key)
+    asked = desk.state.approvals.get(call.key)
+    if known is not None and known.status == "denied":
+        return "denied"
+    if asked is None or asked.attempt != (known.attempt if known else 0) + 1:
+        return "none"
+    if asked.status in ("pending", "approved") and _passed(asked):
+        return "expired"
+    return asked.status
+
+
+def _passed(asked: Approval) -> bool:
+    return asked.expires_at is not None and datetime.fromisoformat(asked.expires_at) <= datetime.now(UTC)
+
+
+def ask(desk: Desk, call: ToolCall, question: Ask) -> Standing:
+    """Ask, unless an open or decided question is there; letters in the inbox are taken in first."""
+    desk.pen.collect()
+    stands = standing(desk, call)
+    if stands not in ("none", "expired"):
+        return stands
+    asked = desk.state.approvals.get(call.key)
+    attempt = _next(desk, call)
+    if stands == "expired" and asked is not None and asked.status == "pending":
+        desk.append(
+            ApprovalDecided(
+                key=call.key,
+                attempt=attempt,
+                args_digest=asked.args_digest,
+                decision="expired",
+                decided_by="clock",
+                context=call.context,
+                **desk.files.now(),
+            )
+        )
+    until = datetime.now(UTC) + timedelta(seconds=question.expires_s) if question.expires_s is not None else None
+    desk.append(
+        ApprovalRequested(
+            key=call.key,
+            attempt=attempt,
+            args_digest=call.digest,
+            expires_at=until.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if until else None,
+            question=question.question or None,
+            context=call.context,
+            **desk.files.now(),
+        )
+    )
+    return "pending"
+
+
+def as_before(desk: Desk, call: ToolCall) -> Ask:
+    """The question whose time has passed, to be asked again for as long."""
+    asked = desk.state.approvals[call.key]
+    event = desk.contents.one(asked.seq)
+    span = None
+    if asked.expires_at is not None:
+        span = (datetime.fromisoformat(asked.expires_at) - datetime.fromisoformat(asked.at)).total_seconds()
+    question = event.question if isinstance(event, ApprovalRequested) else None
+    return Ask(question if isinstance(question, str) else "", span)
+
+
+def words(desk: Desk, call: ToolCall) -> str:
+    """Why a call that no model turn accepted was denied."""
+    asked = desk.state.approvals.get(call.key)
+    return str(result(desk.contents.one(asked.seq))[0]) if asked is not None else DENIED
+
+
+def _next(desk: Desk, call: ToolCall) -> int:
+    known = desk.state.call(call.key)
+    return (known.attempt if known is not None else 0) + 1
+
+
+def deny(desk: Desk, call: ToolCall, reason: str) -> None:
+    """A policy's no: the call is over, and the model is told why."""
+    desk.append(
+        ApprovalDecided(
+            key=call.key,
+            attempt=_next(desk, call),
+            args_digest=call.digest,
+            decision="denied",
+            decided_by="policy",
+            reason=reason,
+            context=call.context,
+            **desk.files.now(),
+        )
+    )
+
+
+def waits(call: ToolCall) -> NeedsPerson:
+    """The error of a call that may not run before a person decided."""
+    return NeedsPerson(
+        f"{call.name} waits for approval ({call.key[:12]})",
+        kept="the question is in the run's log",
+        next=("checkpointer.decide(RUN DIRECTORY, KEY, ...), then start again",),
+        key=call.key,
+    )
+
+
+def decide(
+    runs: str | Path,
+    run: str,
+    key: str,
+    decision: Literal["approved", "denied"],
+    *,
+    who: str = "",
+    reason: str = "",
+) -> str:
+    """Answer an open question of a run from outside it; gives the id of the event that its owner will append.
+
+    `runs` is the directory of runs, `key` the call's key or the beginning of it. Raises `Usage` where no such question
+    is open, `NoStore`, `LogDamaged`.
+    """
+    log = JsonlRuns(str(runs)).log(run)
+    state = catch_up(log).state
+    found = [a for a in state.approvals.values() if a.key.startswith(key) and a.status == "pending"]
+    if len(found) != 1:
+        raise Usage(f"{len(found)} open questions of run {run} begin with {key!r}", kept="nothing was written")
+    asked = found[0]
+    call = state.call(asked.key)
+    world = machine.World()
+    commit = state.commit
+    event = ApprovalDecided(
+        id=world.event_id(),
+        key=asked.key,
+        attempt=asked.attempt,
+        args_digest=asked.args_digest,
+        decision=decision,
+        decided_by="person",
+        expires_at=asked.expires_at,
+        who=who or None,
+        reason=reason or None,
+        context=call.context if call is not None else "main",
+        commit=Commit(id=commit.id, number=commit.number, captured=False) if commit is not None else None,
+        unprotected=None if commit is not None else "no checkpoint was made yet",
+    )
+    log.post("inbox", event.id, letter(event, world))
+    return event.id

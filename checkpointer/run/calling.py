@@ -1,0 +1,323 @@
+"""One call, in the parts that a thread and a task both go through: answered, allowed, begun, done or failed.
+
+Announce, do, confirm: the start is on disk before the tool runs, and what became of it before anybody acts on it. A
+failure is one only where the tool proves it; anything else that goes wrong outside leaves the call uncertain.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from checkpointer import canon
+from checkpointer.errors import CheckpointerError, NeedsPerson, Usage
+from checkpointer.events import (
+    ABSENT,
+    AnyEvent,
+    ToolCallCompleted,
+    ToolCallReconciled,
+    ToolCallStarted,
+    ToolCallUncertain,
+)
+from checkpointer.run import approvals
+from checkpointer.run.acceptance import misfit
+from checkpointer.run.contents import result
+from checkpointer.run.desk import Answer, Ask, Deny, Desk, ToolCall
+from checkpointer.state import Call
+from checkpointer.tools import NoEffect, Partial, Tool, broader, riskier
+
+TRIES = 3
+"""How often one process starts a call whose attempts came to nothing, or whose outcome was settled as `retry`."""
+
+Reason = Literal["exception", "timeout", "cancelled", "signal", "partial"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """An attempt whose start is in the log. `sent_key` is what a receiver is told; `step` its handle (`t3.2`)."""
+
+    call: ToolCall
+    tool: Tool
+    arguments: dict[str, Any]
+    attempt: int
+    sent_key: str
+    step: str
+    writes: bool
+    found: str | None
+    parent: Execution | None
+    desk: Desk = field(repr=False)
+
+    def run(self) -> Any:
+        """What the tool's function gives: a result, or a coroutine for it."""
+        more = {"key": self.sent_key} if self.tool.takes_key else {}
+        return self.tool.function(**self.arguments, **more)
+
+
+current: ContextVar[Execution | None] = ContextVar("current", default=None)
+"""The attempt that the running tool belongs to: what a call made inside a tool has as its parent."""
+
+
+def environment() -> dict[str, str]:
+    """Variables for a process that a running tool starts: `CKPT_STEP_ID` (`t3.2`) and `CKPT_KEY`, the action's key.
+
+    Empty outside a tool.
+    """
+    now = current.get()
+    return {} if now is None else {"CKPT_STEP_ID": now.step, "CKPT_KEY": now.sent_key}
+
+
+class Calling:
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+
+    # -- before
+
+    def answered(self, call: ToolCall, problem: BaseException | None = None) -> Answer | None:
+        """The answer of a call that is over or was told of; None if it may start.
+
+        An uncertain one is settled first. Raises `NeedsPerson` where only a person can say, from `problem`.
+        """
+        known = self.desk.state.call(call.key)
+        if known is not None and known.status in ("open", "uncertain"):
+            doubt = self.desk.state.doubts.get(call.key)
+            if doubt is not None and doubt.told:
+                return Answer(call.key, "uncertain", result(_told(known))[0], failed=True, replayed=True)
+            self.desk.settle(call.key)
+            known = self.desk.state.call(call.key)
+        if known is None or known.status == "accepted":
+            return None
+        if known.status in ("open", "uncertain"):
+            doubt = self.desk.state.doubts.get(call.key)
+            if doubt is not None and doubt.told:
+                return Answer(call.key, "uncertain", result(_told(known))[0], failed=True)
+            raise _unclear(call, known) from problem
+        return self._over(known)
+
+    def _over(self, known: Call) -> Answer:
+        event = self.desk.contents.one(known.ended) if known.ended else None
+        said, failed = result(event)
+        status: Any = known.status
+        return Answer(known.key, status, None if said is ABSENT else canon.thaw(said), failed, replayed=True)
+
+    def allowed(self, call: ToolCall) -> Answer | None:
+        """None if the call may start; the answer of one that a policy denied. Raises `NeedsPerson` while it waits."""
+        desk, tool = self.desk, self.desk.tool(call.name)
+        stands = approvals.standing(desk, call)
+        if stands == "pending":
+            desk.pen.collect()
+            stands = approvals.standing(desk, call)
+        if stands == "expired":
+            stands = approvals.ask(desk, call, approvals.as_before(desk, call))
+        if stands == "none" and desk.policy is not None:
+            word = desk.policy(call, tool)
+            if isinstance(word, Deny):
+                approvals.deny(desk, call, word.reason)
+                stands = "denied"
+            elif isinstance(word, Ask):
+                stands = approvals.ask(desk, call, word)
+        if stands == "denied":
+            known = desk.state.call(call.key)
+            if known is None:
+                return Answer(call.key, "denied", approvals.words(desk, call), failed=True)
+            return self._over(known)
+        if stands not in ("none", "approved"):
+            raise approvals.waits(call)
+        return None
+
+    def begin(self, call: ToolCall, parent: Execution | None) -> Execution:
+        """Checkpoint, check that the run is still ours, write the start. On return it is on disk.
+
+        Raises `Fenced`, what `append` raises, `NeedsPerson` where the arguments were redacted and not given again.
+        """
+        desk, tool = self.desk, self.desk.tool(call.name)
+        known = desk.state.call(call.key)
+        arguments = self._arguments(call, known)
+        events: list[AnyEvent] = []
+        if tool.writes:
+            events += desk.files.before(parent.step if parent is not None and parent.writes else "")
+        turn, step = desk.next_step()
+        attempt = known.attempt + 1 if known is not None else 1
+        files = desk.files.verified() if tool.writes else desk.files.now()
+        started = ToolCallStarted(
+            key=call.key,
+            tool=call.name,
+            effect=broader(known.effect, tool.effect) if known is not None else tool.effect,
+            risk=riskier(known.risk, tool.risk) if known is not None else tool.risk,
+            attempt=attempt,
+            generation=_generation(known),
+            slot=call.slot if known is None and isinstance(call.slot, str) else None,
+            signature=call.signature if known is None else None,
+            occurrence=call.occurrence if known is None else 1,
+            args_digest=call.digest,
+            terms=tool.terms(),
+            parent=parent.call.key if parent is not None else None,
+            call_id=call.id,
+            turn=turn,
+            step=step,
+            arguments=arguments,
+            context=call.context,
+            **files,
+        )
+        desk.pen.ensure()
+        desk.append(*events, started)
+        now = desk.state.call(call.key)
+        assert now is not None
+        commit = files.get("commit")
+        return Execution(
+            call, tool, canon.thaw(arguments), attempt, now.sent_key, f"t{turn}.{step}", tool.writes,
+            commit.id if commit is not None and commit.captured else None, parent, desk,
+        )  # fmt: skip
+
+    def _arguments(self, call: ToolCall, known: Call | None) -> Any:
+        """The arguments as they were accepted. Those that were redacted must be given again, and be the same."""
+        desk = self.desk
+        stored = desk.contents.arguments(desk.state, call.slot) if known is not None and _stored(call, desk) else ABSENT
+        if stored is not ABSENT and stored is not None:
+            return stored
+        given = canon.freeze(call.arguments)
+        if known is not None and (given is None or desk.identity.arguments(given) != known.args_digest):
+            raise NeedsPerson(
+                f"the arguments of {call.name} were redacted: it runs again only if the same ones are given",
+                kept="nothing was done",
+                next=("run.call(call, arguments)",),
+                key=call.key,
+            )
+        if problem := misfit(desk.tool(call.name), given):
+            raise Usage(f"{call.name}: {problem}")
+        return given
+
+    # -- after
+
+    def done(self, ran: Execution, value: Any) -> Answer:
+        """The tool gave a result: what it did to the files and the result are on disk on return."""
+        events = self.desk.files.after(ran.step) if ran.writes else []
+        return self._complete(ran, events, _storable(value))
+
+    def failed(self, ran: Execution, error: BaseException, *, last: bool) -> Answer | None:
+        """The tool raised. None if the call is to be looked at anew: it is uncertain, or is tried again (not if this
+        was the `last` time). Never raises `error` itself.
+        """
+        if isinstance(error, NoEffect):
+            again = error.again and not last
+            events = self.desk.files.after(ran.step) if ran.writes else []
+            answer = self._complete(ran, events, _words(error), effect="none", failed=True, again=again)
+            return None if again else answer
+        stopped = not isinstance(error, Exception)
+        if ran.tool.effect == "read":
+            answer = self._complete(ran, [], _words(error), effect="none", failed=True, again=stopped)
+            return None if stopped else answer
+        events = self.desk.files.after(ran.step) if ran.writes and not stopped else []
+        if ran.tool.effect == "workspace" and not stopped and not isinstance(error, Partial):
+            now = self.desk.files.verified().get("commit")
+            if now is not None and now.captured and ran.found is not None:
+                effect: Literal["done", "none"] = "none" if now.id == ran.found else "done"
+                return self._complete(ran, events, _words(error), effect=effect, failed=True)
+        self._uncertain(ran, events, error)
+        return None
+
+    def _complete(self, ran: Execution, events: list[Any], value: Any, **facts: Any) -> Answer:
+        files = self.desk.files
+        terms = ran.tool.terms()
+        completed = ToolCallCompleted(
+            key=ran.call.key,
+            attempt=ran.attempt,
+            result=value,
+            fresh_for_s=terms.fresh_for_s,
+            context=ran.call.context,
+            **facts,
+            **(files.verified() if ran.writes else files.now()),
+        )
+        self.desk.append(*events, completed)
+        status: Any = "failed" if facts.get("effect") == "none" else "completed"
+        return Answer(ran.call.key, status, canon.thaw(value), bool(facts.get("failed", False)))
+
+    def _uncertain(self, ran: Execution, events: list[Any], error: BaseException) -> None:
+        detail: dict[str, Any] = {"error": _words(error)}
+        if isinstance(error, Partial):
+            detail["partial"] = _storable(error.detail)
+        number = None
+        with contextlib.suppress(CheckpointerError):  # without a handle, then: that it is uncertain matters more
+            number = self.desk.files.open_question()
+        self.desk.append(
+            *events,
+            ToolCallUncertain(
+                key=ran.call.key,
+                attempt=ran.attempt,
+                reason=_reason(error),
+                number=number,
+                detail=detail,
+                context=ran.call.context,
+                **self.desk.files.now(),
+            ),
+        )
+
+    def give_up(self, call: ToolCall, problem: BaseException | None) -> Answer:
+        """The call was tried often enough. Raises `NeedsPerson`, unless the model is to be told."""
+        known = self.desk.state.call(call.key)
+        if known is None or known.status != "uncertain" or self.desk.state.on_uncertain != "tell":
+            raise _unclear(call, known) from problem
+        self.desk.append(
+            ToolCallReconciled(
+                key=call.key,
+                attempt=known.attempt,
+                verdict="tell",
+                rule="tried often enough",
+                context=call.context,
+                **self.desk.files.now(),
+            )
+        )
+        return Answer(call.key, "uncertain", result(_told(known))[0], failed=True)
+
+
+def _stored(call: ToolCall, desk: Desk) -> bool:
+    return not isinstance(call.slot, str) or call.slot in desk.state.named
+
+
+def _generation(known: Call | None) -> int:
+    if known is None:
+        return 0
+    terms = known.newest.terms if known.newest is not None else None
+    return known.generation + (known.proven and (terms is None or terms.after_failure == "new_key"))
+
+
+def _told(known: Call) -> ToolCallReconciled:
+    return ToolCallReconciled(key=known.key, attempt=known.attempt, verdict="tell", rule="")
+
+
+def _unclear(call: ToolCall, known: Call | None) -> NeedsPerson:
+    sent = known.sent_key if known is not None else call.key
+    return NeedsPerson(
+        f"nobody knows whether {call.name} happened (key {sent})",
+        kept="its start and all that is known are in the run's log",
+        next=("ckpt uncertain", "ckpt settle"),
+        key=call.key,
+    )
+
+
+def _reason(error: BaseException) -> Reason:
+    match error:
+        case Partial():
+            return "partial"
+        case TimeoutError():
+            return "timeout"
+        case asyncio.CancelledError() | GeneratorExit():
+            return "cancelled"
+        case KeyboardInterrupt():
+            return "signal"
+        case _:
+            return "exception"
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _storable(value: Any) -> Any:
+    """A result as a log can hold it: what is no JSON value is kept as its `repr`."""
+    try:
+        return canon.freeze(value)
+    except canon.NotJson:
+        return repr(value)

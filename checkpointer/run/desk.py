@@ -1,0 +1,134 @@
+"""What all parts of one driven run share: its pen, contents, files and tools; the words for calls and answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from checkpointer.errors import Usage
+from checkpointer.events import MAIN, AnyEvent
+from checkpointer.log import Pen
+from checkpointer.run.contents import Contents
+from checkpointer.run.files import Files
+from checkpointer.run.identity import Identity
+from checkpointer.state import Place, RunState
+from checkpointer.tools import Tool
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that somebody asked for: what `run.call` takes.
+
+    `slot` is its place in a model turn, (seq, index), or the name that the caller gave; `key` its identity for good.
+    `name` and `arguments` are what the model asked for, None where they were redacted; `id` is the model's own name
+    for the call.
+    """
+
+    slot: Place | str
+    key: str
+    name: str
+    arguments: Any = None
+    id: str | None = None
+    context: str = MAIN
+    digest: str | None = None
+    signature: str | None = None
+    occurrence: int = 1
+
+
+Ending = Literal["completed", "failed", "denied", "uncertain", "abandoned", "unreported"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a call ended. `result` is what the model is told: the tool's own result, or words about what became of it.
+
+    `failed` says that it is an error to the model. `status`: `completed`; `failed`, certainly without effect; `denied`;
+    `uncertain`, and the model was told so; `abandoned` by a person. `replayed`: read from the log, nothing ran.
+    """
+
+    key: str
+    status: Ending
+    result: Any = None
+    failed: bool = False
+    replayed: bool = False
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One answer of a model as it was recorded. `tool_calls` wait to be called, in this order."""
+
+    seq: int
+    content: Any
+    tool_calls: tuple[ToolCall, ...] = ()
+
+
+@dataclass(frozen=True)
+class Deny:
+    """A policy's word: the call must not run. The model is told why."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A policy's word: a person must approve this attempt of the call first, within so many seconds."""
+
+    question: str = ""
+    expires_s: float | None = None
+
+
+Policy = Callable[[ToolCall, Tool], Deny | Ask | None]
+"""Asked before each attempt; None lets it run."""
+
+
+@dataclass
+class Desk:
+    """`turn` is the number of the turn that goes on; `settle` gives a verdict on one uncertain call."""
+
+    pen: Pen
+    contents: Contents
+    files: Files
+    identity: Identity
+    tools: Mapping[str, Tool]
+    settle: Callable[[str], None]
+    policy: Policy | None = None
+    turn: int | None = None
+    steps: dict[int, int] = field(default_factory=dict)
+    mutex: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def state(self) -> RunState:
+        return self.pen.state
+
+    def append(self, *events: AnyEvent) -> tuple[AnyEvent, ...]:
+        """Append, and remember the contents. Raises what `Pen.append` raises."""
+        placed = self.pen.append(*events)
+        self.contents.add(placed)
+        return placed
+
+    def tool(self, name: str) -> Tool:
+        """The tool that recorded calls name. Raises `Usage` where it was not brought along."""
+        found = self.tools.get(name)
+        if found is None:
+            raise Usage(f"this run has calls of a tool {name} that was not given to open_run", next=("tools=[...]",))
+        return found
+
+    def take_up(self) -> None:
+        """Go on from what the log says: turn and steps are counted from there."""
+        state = self.state
+        self.files.take_up(state)
+        for step in state.trajectory:
+            if step.turn is not None and step.number is not None:
+                self.steps[step.turn] = max(self.steps.get(step.turn, 0), step.number)
+                self.turn = step.turn
+        self.turn = max(state.turn or 0, self.turn or 0) or None
+
+    def next_step(self) -> tuple[int, int]:
+        """Turn and number of a call that starts now. Raises what numbering a turn raises."""
+        with self.mutex:
+            if self.turn is None:
+                self.turn = self.files.open_turn()
+            self.steps[self.turn] = self.steps.get(self.turn, 0) + 1
+            return self.turn, self.steps[self.turn]

@@ -1,0 +1,95 @@
+"""A run goes on with the files that its log names: what became of them since, and what is done about it.
+
+Known, and only noted: an undo, redo or restore by a person, and what other runs did. Explained: what a call that was
+cut off may have left. Gone: a workspace that is no more, or is empty, is restored. Anything else was changed by
+somebody since, and the run does not go on before somebody said which files it is to have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Literal
+
+from checkpointer.errors import Drift, NothingToDo
+from checkpointer.events import WorkspaceChanged
+from checkpointer.run.files import Files
+from checkpointer.state import RunState
+from checkpointer.workspace.checkpoint import OPERATIONS
+from checkpointer.workspace.entry import show
+from checkpointer.workspace.tree import diff
+from checkpointer.workspace.workspace import Workspace
+
+Choice = Literal["ask", "keep", "restore"]
+_SHOWN = 10
+
+
+def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceChanged], list[str]]:
+    """Make files and log agree. Gives the events that say so, and lines for people.
+
+    Raises `Drift` where the files were changed since by nobody knows whom and `choice` is `ask`; what a checkpoint or a
+    restore raises.
+    """
+    workspace, known = files.workspace, state.commit
+    if known is None or known.number is None:
+        return files.before(), []
+    if _is_empty(workspace):
+        return _restore(files, known.number, "the workspace was gone or empty")
+    if any(call.effect != "read" for call in (*state.open, *state.uncertain)):
+        return [], []  # recovery asks what the call that was cut off left
+    changed = drifted(workspace, known.number)
+    if not changed:
+        return files.before(), []
+    names = ", ".join(show(path) for path in sorted(changed)[:_SHOWN])
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    if choice == "restore":
+        return _restore(files, known.number, f"{names}{more} had changed")
+    if choice == "keep":
+        kept = files.before()
+        return [_kept(event) for event in kept], [f"changed since, and kept: {names}{more}"]
+    raise Drift(
+        f"these files changed since the run last saw them, and nobody knows by whom: {names}{more}",
+        kept="the files are as they are, and the run is as it was",
+        next=("ckpt resume --keep", "ckpt resume --restore", 'open_run(..., files="keep")'),
+        paths=[show(path) for path in sorted(changed)],
+        checkpoint=known.number,
+    )
+
+
+def drifted(workspace: Workspace, number: int) -> set[bytes]:
+    """The paths that differ from checkpoint `number` without an operation or a run to explain it."""
+    store = workspace.store
+    found: set[bytes] = set()
+    before = store.tree(store.by_number(number))
+    for checkpoint in store.checkpoints():
+        if checkpoint.number <= number:
+            continue
+        after = store.tree(checkpoint)
+        if checkpoint.kind not in OPERATIONS and not checkpoint.meta.steps:
+            found |= diff(before, after).keys()
+        before = after
+    found |= diff(before, workspace.look().tree).keys()
+    return found
+
+
+def _is_empty(workspace: Workspace) -> bool:
+    try:
+        with os.scandir(workspace.root) as entries:
+            return next(entries, None) is None
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+
+
+def _restore(files: Files, number: int, why: str) -> tuple[list[WorkspaceChanged], list[str]]:
+    workspace = files.workspace
+    made = workspace.make_root()
+    then = workspace.store.tree(workspace.store.by_number(number))
+    if not made and not any(path for path, _ in then.walk()):
+        return files.before(), []  # it was empty then, too
+    with contextlib.suppress(NothingToDo):
+        workspace.restore(number, by="agent")
+    return files.before(), [f"{why}: the files are those of checkpoint {number} again"]
+
+
+def _kept(event: WorkspaceChanged) -> WorkspaceChanged:
+    return event.model_copy(update={"cause": "kept"}) if event.cause == "edit" else event

@@ -1,0 +1,365 @@
+"""`Run`: an agent's loop whose every step is in a log before it counts, so that a kill anywhere is only a pause.
+
+    with open_run(".", run_id="billing-q3", tools=[write_report, pay]) as run:
+        run.user_message("bill the third quarter", slot="task")
+        while not run.state.outcome:
+            for call in run.state.accepted:
+                run.call(call)
+            turn = run.model_turn(**ask_model(run.context()))
+            if not turn.tool_calls:
+                run.finish("done")
+
+The same script is the start and the resume.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from checkpointer import disk
+from checkpointer.errors import CheckpointerError, IllegalEvent, NeedsPerson, Usage
+from checkpointer.events import (
+    MAIN,
+    ContextCompacted,
+    ContextRewound,
+    GuardrailTriggered,
+    MemoryWritten,
+    Trust,
+    UserMessage,
+)
+from checkpointer.events import Usage as Tokens
+from checkpointer.run import acceptance, approvals, turnstile
+from checkpointer.run.calling import TRIES, Calling, Execution, current
+from checkpointer.run.desk import Answer, Ask, Desk, ToolCall, Turn
+from checkpointer.run.shield import shielded
+from checkpointer.run.turnstile import Turnstile
+from checkpointer.state import Place, RunState
+from checkpointer.tools import NoEffect, Tool
+
+
+class Run:
+    """A run that this process owns; made by `open_run`. Usable by several threads: calls of one model turn may run side
+    by side, those that may write files still one after another.
+
+    Every method that records raises `Fenced` once another process owns the run, `NoSpace` and `Failed` where the log
+    cannot be written; then nothing was recorded, and the run is done with here. `notices` are lines for people.
+    """
+
+    def __init__(self, desk: Desk, gate: Turnstile) -> None:
+        self._desk = desk
+        self._gate = gate
+        self._calling = Calling(desk)
+        self.notices: list[str] = []
+
+    # -- looking
+
+    @property
+    def state(self) -> RunState:
+        """All that the log says so far; immutable."""
+        return self._desk.state
+
+    @property
+    def id(self) -> str:
+        """The run's own name, by which it is resumed."""
+        return self._desk.state.run
+
+    @property
+    def handle(self) -> str:
+        """The name that people type (`r7`)."""
+        return self._desk.files.handle
+
+    @property
+    def unprotected(self) -> str | None:
+        """Why the files are in no checkpoint now; None while all is well."""
+        trouble = self._desk.files.trouble
+        return None if trouble is None else trouble.message
+
+    def context(self, name: str = MAIN) -> list[dict[str, Any]]:
+        """What the model is to be asked with: see `checkpointer.run.contents` for the dicts. They are yours to change.
+
+        Raises `NeedsPerson` while the outcome of a call is unknown and the model was not told, `Usage` while calls of
+        its last turn were not called, `MissingObject` where large contents are gone.
+        """
+        state = self._ready(name)
+        return self._desk.contents.context(state, name)
+
+    def _ready(self, context: str) -> RunState:
+        """The state, if a model may be asked now."""
+        state = self.state
+        for doubt in state.doubts.values():
+            if not doubt.told:
+                call = state.call(doubt.key)
+                raise NeedsPerson(
+                    f"nobody knows whether {call.tool if call else doubt.key} happened: the model is not asked before",
+                    kept="all that is known is in the run's log",
+                    next=("ckpt uncertain", "ckpt settle"),
+                    key=doubt.key,
+                )
+        waiting = [slot for slot, waits in state.waiting.items() if waits.context == context]
+        if waiting:
+            raise Usage(f"{len(waiting)} calls of the last turn wait", next=("run.call(...) each of state.accepted",))
+        return state
+
+    # -- the conversation
+
+    def user_message(
+        self,
+        content: Any,
+        *,
+        slot: str | None = None,
+        trust: Trust = "trusted",
+        turn: bool = True,
+        context: str = MAIN,
+    ) -> int:
+        """Say something to the model; gives the message's seq. With a `slot` it is said once, however often this runs.
+
+        `turn=False` adds to the turn that goes on instead of opening one.
+        """
+        if slot is not None and slot in self.state.named:
+            filled = self.state.named[slot]
+            if filled.key is not None:
+                raise Usage(f"the slot {slot!r} holds a call")
+            return filled.seq
+        desk = self._desk
+        number = None
+        if turn and context == MAIN:
+            try:
+                number = desk.files.open_turn()
+            except CheckpointerError as e:
+                desk.files.trouble = e
+        said = UserMessage(
+            slot=slot, trust=trust, turn=number, content=content, context=context, **desk.files.now()
+        )  # fmt: skip
+        placed = desk.append(said)
+        desk.turn = number or desk.turn
+        return placed[0].seq
+
+    def model_turn(
+        self,
+        content: Any = None,
+        tool_calls: Sequence[Mapping[str, Any]] = (),
+        usage: Mapping[str, int] | Tokens | None = None,
+        *,
+        model: str | None = None,
+        stop: str | None = None,
+        cost_micros: int = 0,
+        context: str = MAIN,
+    ) -> Turn:
+        """Record what the model answered. Each of `tool_calls` is `{"name", "arguments", "id"}`, and gets its identity
+        here: an `external` one that was asked for before is the same action, unless it says `"repeat": True`.
+
+        `usage` counts tokens: `input`, `output`, `cache_read`, `cache_write`, `reasoning`. Calls of unknown tools, or
+        with arguments that do not fit, are denied at once. Raises as `context` does, `Usage`, `NotJson`.
+        """
+        self._ready(context)
+        return acceptance.accept(
+            self._desk,
+            tool_calls,
+            usage,
+            content=content,
+            model=model,
+            stop=stop,
+            cost_micros=cost_micros,
+            context=context,
+        )
+
+    def compact(self, from_seq: int, to_seq: int, summary: Any = None, *, context: str = MAIN) -> int:
+        """Put a summary in the place of the messages `from_seq` to `to_seq`; None says that they cannot be summed up.
+
+        Raises `IllegalEvent` where that would part a call from its answer.
+        """
+        event = ContextCompacted(
+            from_seq=from_seq,
+            to_seq=to_seq,
+            summarised=summary is not None,
+            summary=summary,
+            context=context,
+            **self._desk.files.now(),
+        )
+        return self._desk.append(event)[0].seq
+
+    def rewind(self, to_seq: int, why: str | None = None, *, context: str = MAIN) -> int:
+        """Forget every message after `to_seq`, 0 for all. What was done stays done, and known. As `compact` raises."""
+        event = ContextRewound(to_seq=to_seq, why=why, context=context, **self._desk.files.now())
+        return self._desk.append(event)[0].seq
+
+    def memory(self, memory: str, content: Any, *, trust: Trust = "model", context: str = MAIN) -> int:
+        """Record that something was stored to be remembered in other runs; storing it is the caller's."""
+        event = MemoryWritten(memory=memory, content=content, trust=trust, context=context, **self._desk.files.now())
+        return self._desk.append(event)[0].seq
+
+    def guardrail(self, guardrail: str, **facts: Any) -> int:
+        """Record that a guardrail acted: `severity`, `action`, and what else `GuardrailTriggered` holds."""
+        event = GuardrailTriggered(guardrail=guardrail, **{"context": MAIN, **facts}, **self._desk.files.now())
+        return self._desk.append(event)[0].seq
+
+    def finish(self, outcome: str, detail: Any = None) -> None:
+        """End the run for good. Raises `NeedsPerson` while the outcome of a call is unknown, `Usage` without words."""
+        if not outcome:
+            raise Usage("an outcome is a word", next=('run.finish("done")',))
+        try:
+            self._desk.pen.finish(outcome, detail=detail)
+        except IllegalEvent as e:
+            if not e.details.get("keys"):
+                raise
+            raise NeedsPerson(e.message, kept="the run stays open", next=("ckpt uncertain",)) from e
+
+    # -- calls
+
+    def asked(self, what: Any, arguments: Any = None, *, slot: str | None = None, repeat: bool = False) -> ToolCall:
+        """The call that `what` stands for, as `call` takes it."""
+        desk = self._desk
+        if isinstance(what, tuple):
+            call = acceptance.in_slot(desk, what)
+        elif isinstance(what, ToolCall):
+            call = what
+        elif isinstance(what, str | Tool):
+            if slot is None:
+                raise Usage("a call outside a model turn needs a slot: a name that stays the same when this runs again")
+            name = what if isinstance(what, str) else what.name
+            return acceptance.named(desk, slot, name, arguments or {}, repeat)
+        else:
+            raise Usage(f"not a call: {what!r}")
+        if call.arguments is None and arguments is not None:
+            return ToolCall(**{**call.__dict__, "arguments": arguments})
+        return call
+
+    def call(
+        self,
+        what: ToolCall | Place | Tool | str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        slot: str | None = None,
+        repeat: bool = False,
+    ) -> Answer:
+        """Run a call, unless the log has its outcome.
+
+        `what` is one of `turn.tool_calls` or `state.accepted`; or a tool with `arguments` and a `slot` of the caller's
+        naming. Raises `NeedsPerson` where nobody knows what became of it, or it waits for approval; whatever stops this
+        thread (Ctrl-C), once that is recorded. What a tool raises is not raised: it is in the answer.
+        """
+        asked = self.asked(what, arguments, slot=slot, repeat=repeat)
+        parent = self._parent()
+        refuse_own(asked, parent)
+        while not self._gate.try_enter(asked.key):
+            time.sleep(turnstile.PAUSE)
+        try:
+            problem: BaseException | None = None
+            for nth in range(1, TRIES + 1):
+                answer = self._calling.answered(asked, problem) or self._calling.allowed(asked)
+                if answer is not None:
+                    return answer
+                answer, problem = self._attempt(asked, parent, last=nth == TRIES)
+                if answer is not None:
+                    return answer
+            return self._calling.give_up(asked, problem)
+        finally:
+            self._gate.leave(asked.key)
+
+    def _parent(self) -> Execution | None:
+        ran = current.get()
+        return ran if ran is not None and ran.desk is self._desk else None
+
+    def _attempt(
+        self, call: ToolCall, parent: Execution | None, *, last: bool
+    ) -> tuple[Answer | None, BaseException | None]:
+        """One start. Gives the answer, or None and what was raised."""
+        lock = self._may_write(call, parent)
+        try:
+            ran, stopped = shielded(lambda: self._calling.begin(call, parent))
+            if stopped is not None:  # recorded, but the tool never ran
+                self._calling.failed(ran, NoEffect("stopped before it began", again=True), last=False)
+                raise stopped
+            mark = current.set(ran)
+            try:
+                value = _now(ran.run())
+            except BaseException as error:
+                return self._failed(ran, error, last)
+            finally:
+                current.reset(mark)
+            answer, stopped = shielded(lambda: self._calling.done(ran, value))
+            if stopped is not None:
+                raise stopped
+            return answer, None
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _failed(self, ran: Execution, error: BaseException, last: bool) -> tuple[Answer | None, BaseException]:
+        answer, stopped = shielded(lambda: self._calling.failed(ran, error, last=last))
+        if not isinstance(error, Exception):
+            raise error
+        if stopped is not None:
+            raise stopped
+        return answer, error
+
+    def _may_write(self, call: ToolCall, parent: Execution | None) -> disk.Lock | None:
+        """Wait for the right to write files, where the tool needs it and the caller has it not."""
+        if not needs_lock(self._desk.tool(call.name), parent):
+            return None
+        while (lock := self._gate.try_write(f"{self.handle} {call.name}")) is None:
+            time.sleep(turnstile.PAUSE)
+        return lock
+
+    # -- approvals
+
+    def ask(
+        self,
+        call: ToolCall | Place,
+        question: str = "",
+        *,
+        expires: timedelta | None = None,
+        wait: float = 0.0,
+    ) -> bool:
+        """May this call run? Asks a person, once: a question that is open, or was answered, is not asked again.
+
+        True: approved, for this attempt alone. False: denied, and the model is told. Waits up to `wait` seconds for an
+        answer (see `checkpointer.decide`), then raises `NeedsPerson`; the question stays open.
+        """
+        asked = self.asked(call)
+        until = time.monotonic() + wait
+        while True:
+            stands = self.permission(asked, question, expires)
+            if stands in ("approved", "denied"):
+                return stands == "approved"
+            if time.monotonic() >= until:
+                raise approvals.waits(asked)
+            time.sleep(min(0.2, max(0.0, until - time.monotonic())))
+
+    def permission(self, call: ToolCall, question: str = "", expires: timedelta | None = None) -> approvals.Standing:
+        """How a question about a call stands now; asked if it was not."""
+        known = self.state.call(call.key)
+        if known is not None and known.status not in ("accepted", "denied"):
+            return "approved"  # it ran, or runs
+        seconds = expires.total_seconds() if expires is not None else None
+        return approvals.ask(self._desk, call, Ask(question, seconds))
+
+
+def needs_lock(tool: Tool, parent: Execution | None) -> bool:
+    return tool.writes and not (parent is not None and holds(parent))
+
+
+def holds(ran: Execution) -> bool:
+    """Does this attempt, or one that it is part of, hold the right to write files?"""
+    return ran.writes or (ran.parent is not None and holds(ran.parent))
+
+
+def refuse_own(call: ToolCall, parent: Execution | None) -> None:
+    """Raises `Usage` where a tool calls the action that it is part of."""
+    above = parent
+    while above is not None:
+        if above.call.key == call.key:
+            raise Usage(f"{call.name} calls itself: the same action cannot be a part of itself")
+        above = above.parent
+
+
+def _now(value: Any) -> Any:
+    """What a coroutine comes to; anything else as it is."""
+    if inspect.iscoroutine(value):
+        return asyncio.run(value)
+    return value
