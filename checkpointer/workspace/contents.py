@@ -25,6 +25,7 @@ from checkpointer.workspace.reader import (
     Unreadable,
     failed,
     is_gitdir_file,
+    open_file,
     read_file,
     read_link,
     stat_of,
@@ -77,6 +78,8 @@ class Contents:
         self.tally = Tally()
         self.tick = tick
         self.counting = terms.ours.base is None
+        self.devices = {terms.device}
+        """Where files of the workspace may lie: an overlay file system names the layer that a file comes from."""
         self.racy_from_ns = terms.started_ns - SLACK_NS
         self.coarse_racy_from_ns = terms.started_ns - COARSE_SLACK_NS
 
@@ -200,7 +203,7 @@ class Contents:
         kind = st[0] & _FORMAT
         encoded = name.encode(*ENCODING)
         why = ""
-        if len(e) == 3:
+        if len(e) == 3 and self._is_foreign(frame, name):
             why = e[2]
             self._tell(frame, name, why)
             self._add(frame, name, st, encoded, self._keep(frame, name, st))
@@ -221,6 +224,22 @@ class Contents:
         else:
             self._tell(frame, name, "socket" if kind == stat.S_IFSOCK else "device")
         seen.append((name, st, why) if why else (name, st))
+
+    def _is_foreign(self, frame: Frame, name: str) -> bool:
+        """Is the file, on another device than its directory, really on another file system: a mount of its own?"""
+        st = os.stat(name, dir_fd=frame.fd, follow_symlinks=False)
+        if stat.S_ISREG(st.st_mode):
+            try:
+                fd = open_file(name, frame.fd)
+            except Unreadable:
+                return True
+            try:
+                if os.fstatvfs(fd).f_fsid != os.fstatvfs(frame.fd).f_fsid:
+                    return True
+            finally:
+                os.close(fd)
+        self.devices.add(st.st_dev)
+        return False
 
     def _add(self, frame: Frame, name: str, st: Stat, encoded: bytes, oid: bytes) -> None:
         """Into the git tree of the directory, if it has any content."""

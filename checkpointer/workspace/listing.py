@@ -32,10 +32,11 @@ class Listing(NamedTuple):
     skipped: Collection[str]
 
 
-def list_directory(fd: int, device: int, skip: Collection[str], only: Container[str] | None) -> Listing:
+def list_directory(fd: int, devices: Container[int], skip: Collection[str], only: Container[str] | None) -> Listing:
     """Look at every name but those in `skip`; with `only`, at no others. Both hold directories with a `/` behind.
 
-    A directory `.git` is never listed, only told of. A name that vanishes meanwhile is left out. Raises OSError.
+    A directory `.git` is never listed, only told of. A name that vanishes meanwhile is left out. What is on none of
+    `devices` is marked `FOREIGN`. Raises OSError.
     """
     entries: list[Stat | Seen] = [stat_of(os.fstat(fd))]
     subs: list[str] = []
@@ -56,14 +57,14 @@ def list_directory(fd: int, device: int, skip: Collection[str], only: Container[
                     st = e.stat(follow_symlinks=False)
                 except FileNotFoundError:
                     continue
-                if st.st_dev == device:
+                if st.st_dev in devices:
                     add((name, stat(st)))
                 else:
                     add((name, stat(st), FOREIGN))
     return Listing(entries, subs, repository, skip)
 
 
-def is_as_recorded(parent: int, name: str, device: int, skip: Collection[str], seen: bytes) -> bool:
+def is_as_recorded(parent: int, name: str, devices: Container[int], skip: Collection[str], seen: bytes) -> bool:
     """Is a directory without sub-directories of ours still what a record says? False wherever that is not plain.
 
     This is what most of the time of a capture goes into where little has changed.
@@ -73,23 +74,20 @@ def is_as_recorded(parent: int, name: str, device: int, skip: Collection[str], s
     except OSError:
         return False
     try:
-        st = os.fstat(fd)
-        if st.st_dev != device:
+        own = os.fstat(fd)
+        if own.st_dev not in devices:
             return False
-        stat = stat_of
-        entries: list[Stat | Seen] = [stat(st)]
-        add = entries.append
-        with os.scandir(fd) as found:
-            for e in found:
-                name = e.name
-                if e.is_dir(follow_symlinks=False):
-                    if name + "/" not in skip:
+        if skip and any(name.endswith("/") for name in skip):  # their kinds count
+            entries = list_directory(fd, devices, skip, None).entries
+        else:
+            stat = stat_of
+            entries = [stat(own)]
+            for name in os.listdir(fd):
+                if name not in skip:
+                    st = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                    if st.st_dev not in devices:
                         return False
-                elif name not in skip:
-                    st = e.stat(follow_symlinks=False)
-                    if st.st_dev != device:
-                        return False
-                    add((name, stat(st)))
+                    entries.append((name, stat(st)))
     except OSError:
         return False
     finally:

@@ -65,7 +65,7 @@ def classify(error: OSError) -> type[Moved] | type[Unreadable] | None:
     return None
 
 
-def _opened(name: str, directory: int) -> int:
+def open_file(name: str, directory: int) -> int:
     """Open without ever waiting; somebody's lease on the file is given a second to be broken."""
     tries = 0
     while True:
@@ -90,7 +90,7 @@ def read_file(name: str, directory: int, sink: Sink, reopen: Callable[[], int] |
     read: a fifo or a device that took the file's place is closed again.
     """
     for _ in range(READS):
-        fd = _opened(name, directory)
+        fd = open_file(name, directory)
         try:
             before = stat_of(os.fstat(fd))
             if not stat.S_ISREG(before[0]):
@@ -130,7 +130,7 @@ def read_link(name: str, directory: int, sink: Sink) -> Content:
 def is_gitdir_file(name: str, directory: int) -> bool:
     """Does a file `.git` name a repository? One that cannot be read does. Raises `Moved`, OSError."""
     try:
-        fd = _opened(name, directory)
+        fd = open_file(name, directory)
     except Unreadable:
         return True
     try:

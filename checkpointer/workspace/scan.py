@@ -162,10 +162,10 @@ class Scan:
     def _list(self, frame: Frame) -> Listing:
         if frame.inside:
             only = Inside(self.terms.ours, os.fsencode(frame.path))
-            return list_directory(frame.fd, self._device, (), only)
+            return list_directory(frame.fd, self.contents.devices, (), only)
         old = frame.old
         skip = frozenset(old.matched) if old is not None and old.matched and self._may_skip(frame, old) else ()
-        return list_directory(frame.fd, self._device, skip, None)
+        return list_directory(frame.fd, self.contents.devices, skip, None)
 
     def _must_hold(self, path: str) -> bool:
         """Must something in this directory, or it itself, be covered whatever it takes?"""
@@ -267,7 +267,7 @@ class Scan:
             return False
         if not self.terms.ours_same and (r[MATCHED] or r[KEPT_NAMES]):
             return False
-        if not is_as_recorded(parent.fd, name, self._device, r[MATCHED], r[SEEN]):
+        if not is_as_recorded(parent.fd, name, self.contents.devices, r[MATCHED], r[SEEN]):
             return False
         if self.found.removed:
             self.found.removed.discard(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import marshal
 import os
 import time
 from collections.abc import Callable
@@ -32,6 +31,10 @@ _EXPANDED = 128
 _UNKNOWN = 1000
 _EVERY_S = 0.1
 _TICKS = 64
+
+
+Outcome = tuple[dict[int, Any], tuple[Any, ...], tuple[Any, ...]]
+"""What became of each unit, what a worker found, and what it added."""
 
 
 class Unit(NamedTuple):
@@ -180,7 +183,7 @@ def _share(scan: Scan, sink: Gathering, units: list[Unit], jobs: int, meter: _Me
         results = crew.gather(meter.show)
         done = set(mine)
         for outcomes, found, added in results:
-            take_over(sink, added)
+            take_over(sink, Added(*added))
             meter.done.add(_unpacked(found))
             for number_, (child, differs, relist) in outcomes.items():
                 frame = units[number_].frame
@@ -195,11 +198,11 @@ def _share(scan: Scan, sink: Gathering, units: list[Unit], jobs: int, meter: _Me
 
 def _worker(
     scan: Scan, units: list[Unit], relay: Relay, counters: Counters, number: int
-) -> Callable[[Callable[[], int | None]], tuple[dict[int, Any], bytes, Added]]:
-    """What a worker does, and gives back: an outcome by unit, what it found, and what it added."""
+) -> Callable[[Callable[[], int | None]], Outcome]:
+    """What a worker does, to be called in it."""
     parent = os.getpid()
 
-    def work(following: Callable[[], int | None]) -> tuple[dict[int, Any], bytes, Added]:
+    def work(following: Callable[[], int | None]) -> Outcome:
         total = Found()
         outcomes: dict[int, Any] = {}
         ticks = 0
@@ -221,7 +224,7 @@ def _worker(
                 except TooMuch:
                     break  # the parent does it itself
                 total.add(mine.collect())
-        return outcomes, _packed(total), relay.finish()
+        return outcomes, _packed(total), tuple(relay.finish())
 
     return work
 
@@ -231,15 +234,15 @@ def _require(parent: int) -> None:
         raise Ended
 
 
-def _packed(found: Found) -> bytes:
+def _packed(found: Found) -> tuple[Any, ...]:
     changed = {path: tuple(record) for path, record in found.changed.items()}
     unread = {path: tuple(u) for path, u in found.unread.items()}
     tally = found.tally
-    return marshal.dumps((changed, found.removed, unread, tally.files, tally.bytes, dict(tally.modes)))
+    return changed, found.removed, unread, tally.files, tally.bytes, dict(tally.modes)
 
 
-def _unpacked(data: bytes) -> Found:
-    changed, removed, unread, files, size, modes = marshal.loads(data)
+def _unpacked(packed: tuple[Any, ...]) -> Found:
+    changed, removed, unread, files, size, modes = packed
     found = Found(
         {path: Record(*record) for path, record in changed.items()},
         removed,

@@ -8,9 +8,9 @@ the parent's sink; only a worker with much to write makes a pack of its own.
 from __future__ import annotations
 
 import contextlib
+import marshal
 import mmap
 import os
-import pickle
 import select
 import signal
 import struct
@@ -28,6 +28,7 @@ RELAYED = 1 << 20
 """Bytes of new objects that a worker hands to its parent instead of writing a pack."""
 
 _GRACE = 2.0
+_DONE, _FAILED = b"+", b"-"
 _UNIT = struct.Struct("=I")
 _COUNTS = struct.Struct("=QQ")
 
@@ -147,10 +148,11 @@ class Worker:
         data = b"".join(self.parts)
         if not data:
             raise CaptureFailed(f"a worker process ended early (status {self.status})", kept=KEPT)
-        value = pickle.loads(data)  # from our own child, through a pipe nobody else has
-        if isinstance(value, BaseException):
-            raise value
-        return value
+        if data[:1] == _DONE:
+            return marshal.loads(data[1:])
+        import pickle
+
+        raise pickle.loads(data[1:])  # from our own child, through a pipe that nobody else has
 
     def wait(self) -> None:
         if self.status is None:
@@ -206,7 +208,10 @@ class Crew:
         return int(_UNIT.unpack(data)[0]) if data else None
 
     def start(self, work: Callable[[Callable[[], int | None]], Any], cleanup: Callable[[], None]) -> None:
-        """Fork a worker that calls `work` with `next`; `cleanup` is called in it when it must stop."""
+        """Fork a worker that calls `work` with `next`, for a value that `marshal` takes.
+
+        `cleanup` is called in it when it must stop.
+        """
         read, write = os.pipe()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
         try:
@@ -240,11 +245,10 @@ class Crew:
 
             try:
                 try:
-                    value: Any = work(self.next)
+                    data = _DONE + marshal.dumps(work(self.next))
                 except Exception as e:
-                    value = e
+                    data = _FAILED + _pickled(e)
                     cleanup()
-                data = _pickled(value)
                 view = memoryview(data)
                 while view:
                     view = view[os.write(write, view) :]
@@ -279,11 +283,13 @@ def require_parent(parent: int) -> None:
         raise Ended
 
 
-def _pickled(value: Any) -> bytes:
+def _pickled(error: Exception) -> bytes:
+    import pickle
+
     try:
-        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception as e:
-        return pickle.dumps(CaptureFailed(f"a worker process failed: {value!r} ({e})", kept=KEPT))
+        return pickle.dumps(error)
+    except Exception:
+        return pickle.dumps(CaptureFailed(f"a worker process failed: {error!r}", kept=KEPT))
 
 
 def alone() -> bool:

@@ -7,12 +7,14 @@ import resource
 import socket
 import stat
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness.captures import Place, is_root, permissions, same, standing, told
+from harness.machine import tmpfs
 
 from checkpointer.errors import CaptureFailed
 
@@ -202,6 +204,41 @@ def test_another_file_system_is_listed_and_not_entered(place: Place) -> None:
     assert b"mnt/other" not in told(second.tree)
     assert fresh.root == second.root
     assert not place.save().uncovered
+
+
+def test_layers_of_one_overlay_are_one_file_system(place: Place) -> None:
+    """Without inode numbers to spare an overlay tells other devices for files of its lower layers."""
+    lower = place.keeping / "lower"
+    with tmpfs(lower, "4m"):
+        for name in ("a", "d/b", "d/c"):
+            (lower / name).parent.mkdir(exist_ok=True)
+            (lower / name).write_text(name)
+        (place.keeping / "upper").mkdir()
+        (place.keeping / "work").mkdir()
+        options = f"lowerdir={lower},upperdir={place.keeping}/upper,workdir={place.keeping}/work,xino=off"
+        done = subprocess.run(["mount", "-t", "overlay", "-o", options, "none", place.path], capture_output=True)
+        if done.returncode:
+            pytest.skip("may not mount an overlay here")
+        try:
+            place.write("d/new", b"upper")
+            assert len({os.lstat(place.path / "d" / n).st_dev for n in ("b", "new")}) > 1, "the test needs two devices"
+            for _ in range(2):
+                present = place.save()
+                same(present.tree, standing(place.root))
+                assert not present.uncovered
+            time.sleep(0.15)
+            place.save()
+            assert place.save().bytes_read == 0
+            (place.keeping / "single").write_text("of another file system")
+            one = place.write("d/mounted", b"")
+            subprocess.run(["mount", "--bind", place.keeping / "single", one], check=True)
+            try:
+                assert dict(place.save().uncovered) == {b"d/mounted": "other-filesystem"}
+            finally:
+                subprocess.run(["umount", one], check=True)
+        finally:
+            place.close()
+            subprocess.run(["umount", place.path], check=True)
 
 
 def test_unreadable_things(tmp_path: Path, as_nobody: Callable[[Callable[[], Any]], None]) -> None:
