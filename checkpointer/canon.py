@@ -60,7 +60,7 @@ class FrozenDict(dict[K, V]):
 
 
 def freeze(value: Any) -> Any:
-    """The same value, immutable: tuples for lists, `FrozenDict` for mappings. Raises `NotJson`."""
+    """The same value, immutable: tuples for lists, `FrozenDict` for mappings, names in order. Raises `NotJson`."""
     return _freeze(value, 0)
 
 
@@ -85,8 +85,17 @@ def _freeze(value: Any, depth: int) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(k, str) for k in value):
             raise NotJson("a name that is no text")
-        return FrozenDict({str.__str__(k): _freeze(v, depth + 1) for k, v in value.items()})
+        return FrozenDict({str.__str__(k): _freeze(v, depth + 1) for k, v in sorted(value.items())})
     raise NotJson(f"a value of type {kind.__name__}")
+
+
+def thaw(value: Any) -> Any:
+    """A copy that may be changed: lists for tuples, dicts for frozen ones."""
+    if isinstance(value, tuple):
+        return [thaw(v) for v in value]
+    if isinstance(value, dict):
+        return {k: thaw(v) for k, v in value.items()}
+    return value
 
 
 def _number(value: float) -> int | float:
