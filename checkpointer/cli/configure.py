@@ -35,11 +35,11 @@ def config(call: Call, key: str | None, value: str | None) -> int:
     if key is not None:
         call.out.line(_shown(key, found[key]))
         return 0
-    width, widest = max(len(n) for n in names), max(len(found.origin(n)) for n in names)
+    width = max(len(n) for n in names)
     for name in names:
-        origin = f"{found.origin(name):{widest}}"
+        origin = f"{'default' if found.origin(name) == 'default' else 'the file':8}"
         call.out.line(f"{name:{width}}  {_shown(name, found[name]):8}  {origin}  {KEYS[name].about}".rstrip())
-    call.out.line(f"{found.path}" + ("" if os.path.exists(found.path) else "  (not there yet)"))
+    call.out.line(f"the file: {found.path}" + ("" if os.path.exists(found.path) else "  (not there yet)"))
     for name in found.unknown:
         call.out.note(f"note: {found.path}: there is no key {name}")
     return 0
