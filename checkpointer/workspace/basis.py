@@ -54,15 +54,17 @@ def _noted_damage(directory: str) -> list[int]:
 class Basis:
     """`checkpoints` are the timeline, oldest first; the last of them holds the files as they are now (`present`).
 
-    Where the present was only looked at and differs from the newest checkpoint, that last one is not in the store.
+    `seen_ns` is when these were begun to be read. Where the present was only looked at and differs from the newest
+    checkpoint, that last one is not in the store.
     """
 
     history: History
     checkpoints: Sequence[Checkpoint]
     present: Present
+    seen_ns: int
 
     @classmethod
-    def looked(cls, history: History, present: Present, meta: Meta) -> Basis:
+    def looked(cls, history: History, present: Present, seen_ns: int, meta: Meta) -> Basis:
         """The same, nothing written: `meta` is what the capture would have said."""
         checkpoints = history.checkpoints()
         newest = checkpoints[-1] if checkpoints else None
@@ -70,7 +72,7 @@ class Basis:
         if newest is None or newest.tree != root:
             number = history.highest_number(newest) + 1
             checkpoints = [*checkpoints, Checkpoint(number, "", root, newest.id if newest else None, meta)]
-        return cls(history, checkpoints, present)
+        return cls(history, checkpoints, present, seen_ns)
 
     @property
     def newest(self) -> Checkpoint:

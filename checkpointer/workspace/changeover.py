@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -152,11 +153,12 @@ class Changeover:
             steps=tuple(dict.fromkeys(step for turn in self.open_turns for step in turn.steps)),
             by=self.by,
         )
+        seen_ns = time.time_ns()
         if self.dry_run:
             present = self.workspace.look(progress=self.progress, must_cover=must)
-            return Basis.looked(self.workspace.store, present, meta)
+            return Basis.looked(self.workspace.store, present, seen_ns, meta)
         _, present = self.workspace.capture(meta, must_cover=must, progress=self.progress)
-        return Basis(self.workspace.store, self.workspace.store.checkpoints(), present)
+        return Basis(self.workspace.store, self.workspace.store.checkpoints(), present, seen_ns)
 
     def _cover(self, basis: Basis, paths: Iterable[bytes]) -> None:
         """Nothing is overwritten or deleted that no checkpoint holds. (A dry run changes no mode to read a file.)"""
@@ -213,6 +215,7 @@ class Changeover:
                 changes,
                 basis.present.signature,
                 token_of(checkpoint),
+                seen_ns=basis.seen_ns,
                 progress=self.progress,
             )
             try:

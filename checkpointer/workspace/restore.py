@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
 from checkpointer.errors import CheckpointerError, NoSpace
+from checkpointer.workspace.captured import Captured
 from checkpointer.workspace.carried import DENIED, FULL, Carried, Leave, in_words
 from checkpointer.workspace.directories import Directories, split
 from checkpointer.workspace.entry import PERMISSIONS, Entry, Signature, show, signature
@@ -34,7 +36,10 @@ _EFFECTIVE = os.access in os.supports_effective_ids
 
 
 class Carrier:
-    """One use: `run` once. `expect` gives the signature a path must have to be replaced or removed."""
+    """One use: `run` once. `expect` gives the signature a path must have to be replaced or removed.
+
+    `seen_ns` is when these were begun to be taken (see `Captured`).
+    """
 
     def __init__(
         self,
@@ -46,12 +51,12 @@ class Carrier:
         *,
         lenient: bool = False,
         first: int = 0,
+        seen_ns: int = 0,
         progress: Progress | None = None,
     ) -> None:
         self.directories = directories
         self.objects = objects
         self.changes = Replacements(changes)
-        self.expect = expect
         self.token = token
         self.lenient = lenient
         self.progress = progress
@@ -61,7 +66,7 @@ class Carrier:
         self._root = os.geteuid() == 0
         self._touched: dict[bytes, Entry | None] = {}  # what we made of it, for taking back
         self._put: dict[bytes, Signature] = {}
-        self._inodes: set[int] = set()  # lost a name through us, so their ctime moved
+        self._captured = Captured(directories, expect, seen_ns)
         self._names: set[bytes] = set()  # directories whose names we changed
         self._staging = Staging(directories, objects, token, count=sum(1 for _ in self.changes.placed()), first=first)
 
@@ -83,6 +88,7 @@ class Carrier:
             raise explained from e
         self._staging.discard()
         self.over = True
+        self.carried.unlinked.extend(self._captured.twins)
         for paths in (self.carried.written, self.carried.removed, self.carried.stayed, self.carried.unlinked):
             paths.sort()
         return self.carried
@@ -171,28 +177,8 @@ class Carrier:
             existing = self.directories.lstat(path)
         self._staging.add(path, wanted, self.changes.room(path), existing)
 
-    def _check(self, path: bytes) -> None:
-        """The path must still be what was captured; for a directory, one."""
-        current, wanted = self.changes[path]
-        st = self.directories.lstat(path)
-        if path:
-            self.directories.confirm(split(path)[0])
-        if current is None:
-            if st is not None and not (is_directory(st) and is_dir(wanted)):
-                raise Leave(path, "it was made meanwhile")
-        elif st is None:
-            raise Leave(path, "it was removed meanwhile")
-        elif current.kind == "dir":
-            if not is_directory(st):
-                raise Leave(path, "it is no directory any more")
-        else:
-            expected = self.expect(path)
-            if expected is not None and st.st_ino in self._inodes:
-                expected = without_ctime(expected)
-            if expected is None or not same(expected, signature(st)):
-                raise Leave(path, "it was changed meanwhile")
-            if st.st_nlink > 1 and path not in self.carried.unlinked:
-                self.carried.unlinked.append(path)
+    def _check(self, path: bytes, *, closely: bool = False) -> None:
+        self._captured.check(path, self.changes[path], closely=closely)
 
     def _open_up(self, path: bytes) -> None:
         """Make a directory that goes, or whose mode changes, writable for us while we work in it."""
@@ -207,7 +193,7 @@ class Carrier:
 
     def _remove(self, path: bytes) -> None:
         current, wanted = self.changes[path]
-        self._check(path)
+        self._check(path, closely=True)
         directory, name = split(path)
         fd = self.directories.fd(directory)
         if is_dir(current):
@@ -222,7 +208,7 @@ class Carrier:
                 return
             self.directories.forget(path)
         else:
-            self._loses_a_name(path)
+            self._captured.loses_a_name(path)
             disk.remove(name, dir_fd=fd)
         self._touched[path] = None
         self._names.add(directory)
@@ -236,11 +222,6 @@ class Carrier:
         if path in self._touched and current is not None:
             self.directories.set_mode(path, current.mode)
             del self._touched[path]
-
-    def _loses_a_name(self, path: bytes) -> None:
-        st = self.directories.lstat(path)
-        if st is not None and st.st_nlink > 1:
-            self._inodes.add(st.st_ino)
 
     def _make_directory(self, path: bytes) -> None:
         wanted = self.changes[path].wanted
@@ -266,12 +247,12 @@ class Carrier:
         directory, name = split(path)
         staged = self._staging.take(path)
         if not self.changes.gives_way(path):
-            self._check(path)
+            self._check(path, closely=True)
         else:  # a directory stood here and was just removed
             self.directories.confirm(directory)
             if self.directories.lstat(path) is not None:
                 raise Leave(path, "it was made meanwhile")
-        self._loses_a_name(path)
+        self._captured.loses_a_name(path)
         source = self.directories.fd(staged.directory)
         disk.rename(staged.name, name, src_dir_fd=source, dst_dir_fd=self.directories.fd(directory))
         self._staging.done(path)
@@ -343,6 +324,7 @@ class Carrier:
             self.token,
             lenient=True,
             first=self._staging.next,
+            seen_ns=time.time_ns(),
         )
         try:
             carried = back.run()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,7 @@ def _carry_forward(
     todo: dict[bytes, Replacement] = {}
     signatures: dict[bytes, Signature | None] = {}
     left: dict[bytes, str] = {}
+    seen_ns = time.time_ns()
     for path, (before, after) in changes.items():
         try:
             seen, signature = standing(directories, path)
@@ -119,7 +121,14 @@ def _carry_forward(
         else:
             left[path] = "it was changed since"
     carrier = Carrier(
-        directories, store.objects, todo, signatures.get, token_of(pending), lenient=True, progress=progress
+        directories,
+        store.objects,
+        todo,
+        signatures.get,
+        token_of(pending),
+        lenient=True,
+        seen_ns=seen_ns,
+        progress=progress,
     )
     carried = carrier.run()
     carried.left = dict(sorted({**left, **carried.left}.items()))

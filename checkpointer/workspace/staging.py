@@ -125,6 +125,8 @@ class Staging:
         if entry.kind == "link":
             os.symlink(self._objects.get(entry.oid)[1], name, dir_fd=dir_fd)
         else:
+            if os.mkfifo not in os.supports_dir_fd:
+                raise OSError(errno.ENOTSUP, "fifos cannot be made safely on this system")
             os.mkfifo(name, 0o600, dir_fd=dir_fd)
         try:
             uid, gid = self._owner(dir_fd, existing)

@@ -30,6 +30,7 @@ from checkpointer.errors import (
     Usage,
 )
 from checkpointer.workspace import changeover
+from checkpointer.workspace.basis import Basis
 from checkpointer.workspace.selection import Selector
 from checkpointer.workspace.timeline import OpenTurn
 
@@ -415,6 +416,74 @@ def test_without_the_capture_before_something_would_be_lost(desk: Desk, monkeypa
     monkeypatch.setattr(changeover.Changeover, "_cover", lambda self, basis, paths: None)
     with pytest.raises((AssertionError, KeyError, Conflict)):
         test_an_uncovered_file_is_covered_before_it_is_overwritten(desk)
+
+
+def test_what_stood_before_is_in_a_checkpoint(desk: Desk) -> None:
+    begin(desk)
+    desk.write("a", "never saved\n")
+    desk.write("unsaved", "never saved either\n")
+    before = desk.files()
+    done = desk.restore(1)
+    store = desk.workspace().store
+    assert done.before is not None
+    held = store.tree(store.by_number(done.before))
+    assert (held.read(b"a"), held.read(b"unsaved")) == (b"never saved\n", b"never saved either\n")
+    desk.undo()
+    same(before, desk.files())
+
+
+def test_without_a_before_restore_checkpoint_unsaved_files_would_be_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant: the present is looked at, and the newest checkpoint taken for it."""
+
+    def basis(self: changeover.Changeover, must: frozenset[bytes]) -> Basis:
+        store = self.workspace.store
+        return Basis(store, store.checkpoints(), self.workspace.look(), 0)
+
+    monkeypatch.setattr(changeover.Changeover, "_basis", basis)
+    with pytest.raises((AssertionError, KeyError)):
+        test_what_stood_before_is_in_a_checkpoint(desk)
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_content_before_name_announce_do_confirm(desk: Desk, count: int) -> None:
+    """The order of the durable verbs of one undo."""
+    for i in range(count):
+        desk.write(f"f{i:02}", "old\n")
+    desk.save()
+    desk.step("for f in f*; do echo new > $f; done")
+    desk.write("mine", "mine\n")
+    seen: list[str] = []
+
+    def probe(verb: str, path: object) -> None:
+        name = os.fsdecode(path) if isinstance(path, str | bytes | os.PathLike) else ""
+        part = next((p for p in ("pending", "timeline", ".pack", ".idx") if p in name), "")
+        if verb.startswith("sync"):
+            seen.append(verb)
+        elif verb in ("rename", "remove") and not name.endswith((".lock", ".keep")) and (part or len(name) == 3):
+            seen.append(f"{verb} {part}".strip())
+
+    disk.probe = probe
+    try:
+        desk.undo()
+    finally:
+        disk.probe = None
+    packs = [i for i, word in enumerate(seen) if word == "rename .pack"]
+    moves = [i for i, word in enumerate(seen) if word == "rename timeline"]
+    announced = seen.index("rename pending")
+    placed = [i for i, word in enumerate(seen) if word == "rename"]
+    dropped = [i for i, word in enumerate(seen) if word == "remove pending"]
+    assert len(packs) == len(moves) == 2
+    assert packs[0] < moves[0] < packs[1] < announced < placed[0] < placed[-1] < moves[1] < dropped[0]
+    assert len(placed) == count
+    data = "sync" if count == 3 else "sync_file_system"
+    assert data in seen[announced : placed[0]]
+    assert "sync_directory" in seen[placed[-1] : moves[1]]
+    for i in (*packs, *moves, announced):
+        assert "sync" in " ".join(seen[max(0, i - 2) : i]), (
+            f"named before it was durable: {seen[max(0, i - 2) : i + 1]}"
+        )
 
 
 def test_an_edit_during_the_undo_is_kept(desk: Desk) -> None:
