@@ -64,7 +64,7 @@ class Basis:
     seen_ns: int
 
     @classmethod
-    def looked(cls, history: History, present: Present, seen_ns: int, meta: Meta) -> Basis:
+    def looked(cls, history: History, present: Present, meta: Meta, seen_ns: int = 0) -> Basis:
         """The same, nothing written: `meta` is what the capture would have said."""
         checkpoints = history.checkpoints()
         newest = checkpoints[-1] if checkpoints else None

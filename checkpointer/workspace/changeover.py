@@ -156,7 +156,7 @@ class Changeover:
         seen_ns = time.time_ns()
         if self.dry_run:
             present = self.workspace.look(progress=self.progress, must_cover=must)
-            return Basis.looked(self.workspace.store, present, seen_ns, meta)
+            return Basis.looked(self.workspace.store, present, meta, seen_ns)
         _, present = self.workspace.capture(meta, must_cover=must, progress=self.progress)
         return Basis(self.workspace.store, self.workspace.store.checkpoints(), present, seen_ns)
 
