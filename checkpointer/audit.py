@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from checkpointer.errors import CheckpointerError, Damaged, NewerFormat
 from checkpointer.workspace import facts as facts_file
+from checkpointer.workspace import shallow
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.commits import in_flight, read_commit
 from checkpointer.workspace.extras import REASONS, Extras
 from checkpointer.workspace.gittree import TREE, decode_tree, encode_tree
-from checkpointer.workspace.history import SHALLOW, History, rewritten_table
+from checkpointer.workspace.history import History, rewritten_table
 from checkpointer.workspace.objects import CHUNK, new_hash
 from checkpointer.workspace.packfile import TYPES
 from checkpointer.workspace.packs import PackedObjects
@@ -240,7 +241,7 @@ def _facts(history: History, chain: list[Checkpoint], audit: Audit) -> None:
     if chain and chain[0].number < facts.first_kept:
         audit.add("facts", f"{facts_file.NAME} says that the timeline begins at {facts.first_kept}", harmless=True)
     if sorted(facts.cut) != sorted(history.shallow()):
-        audit.add("facts", f"{facts_file.NAME} and {SHALLOW} name different ends of the timeline")
+        audit.add("facts", f"{facts_file.NAME} and {shallow.NAME} name different ends of the timeline")
     for old, new in rewritten_table(history.directory).items():
         if bytes.fromhex(old) in history.objects:
             audit.add("object", f"commit {old}, which a purge replaced by {new}, is still there")

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from checkpointer.errors import CheckpointerError, Damaged, MissingObject, NewerFormat, TooOld, Usage
-from checkpointer.workspace import facts, pins
+from checkpointer.workspace import facts, pins, shallow
 from checkpointer.workspace.checkpoint import Checkpoint, relabelled
 from checkpointer.workspace.commits import newest, read_commit
 from checkpointer.workspace.packs import PackedObjects
@@ -21,7 +21,6 @@ from checkpointer.workspace.repository import KEEP, OLD, PENDING, TIMELINE
 from checkpointer.workspace.tree import Tree
 from checkpointer.workspace.treeview import SalvagedTree
 
-SHALLOW = "shallow"
 REWRITTEN = "rewritten"
 NUMBER = "scan/number"
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -41,6 +40,7 @@ class History:
         self.lost: str | None = None
         self.objects = PackedObjects(os.path.join(self.path, "objects"))
         self.refs = Refs(self.path, self.notices)
+        self._known_cut: tuple[object, frozenset[str]] | None = None
         self._tip: tuple[object, Checkpoint | None] | None = None
         self._chain: tuple[object, list[Checkpoint]] | None = None
 
@@ -125,21 +125,20 @@ class History:
         return dataclasses.replace(checkpoint, meta=relabelled(checkpoint.meta, label))
 
     def shallow(self) -> frozenset[str]:
-        """Ids of commits whose parents retention took away."""
-        try:
-            with open(os.path.join(self.path, SHALLOW), encoding="ascii", errors="replace") as f:
-                listed = f.read().split()
-        except FileNotFoundError:
-            return frozenset()
-        except OSError as e:
-            raise Damaged(f"{SHALLOW} cannot be read: {e.strerror or e}") from e
-        return frozenset(oid for oid in listed if _ID.fullmatch(oid))
+        """Ids of commits whose parents retention took away: git's file, or what `workspace.toml` knows without it."""
+        listed = shallow.load(self.path)
+        return listed or self._cut()
 
-    def _cut_here(self, oid: str) -> bool:
-        """Does `workspace.toml` say that this commit's parents were taken away? (The `shallow` file may be lost.)"""
-        with contextlib.suppress(CheckpointerError):
-            return oid in facts.load(self.directory).cut
-        return False
+    def _cut(self) -> frozenset[str]:
+        """What `workspace.toml` says of where the timeline was cut."""
+        try:
+            st = os.stat(os.path.join(self.directory, facts.NAME))
+            key = (st.st_ino, st.st_mtime_ns, st.st_size)
+            if self._known_cut is None or self._known_cut[0] != key:
+                self._known_cut = (key, frozenset(facts.load(self.directory).cut))
+            return self._known_cut[1]
+        except (OSError, CheckpointerError):
+            return frozenset()
 
     def checkpoints(self) -> list[Checkpoint]:
         """The timeline, oldest kept one first. `parent` is None at its kept end.
@@ -156,7 +155,7 @@ class History:
         return list(self._chain[1])
 
     def _walk(self, tip: Checkpoint) -> list[Checkpoint]:
-        shallow = self.shallow()
+        cut = self.shallow()
         labels = pins.load(self.directory)
         out = [tip]
         at = tip
@@ -168,7 +167,7 @@ class History:
             except NewerFormat:
                 raise
             except Damaged as e:
-                if self._cut_here(at.id):
+                if at.id in self._cut():
                     out[-1] = dataclasses.replace(at, parent=None)
                     break
                 older = newest(self.objects, below=at.number)
@@ -176,7 +175,7 @@ class History:
                 if older is None:
                     break
                 found = older
-            if found.id in shallow:
+            if found.id in cut:
                 found = dataclasses.replace(found, parent=None)
             if labels.get(found.number) is not None:
                 found = dataclasses.replace(found, meta=relabelled(found.meta, labels[found.number]))

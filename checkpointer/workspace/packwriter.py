@@ -134,6 +134,10 @@ class PackWriter:
         self._placed.append((oid, crc, start))
         self._added.add(oid)
 
+    def _name(self) -> str:
+        """Of a file to be written: whose it is can be told when it was left behind."""
+        return os.path.join(self.directory, f"{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}")
+
     def _mark(self) -> tuple[int, int, int]:
         return self._written, len(self._held), self._held_bytes
 
@@ -157,7 +161,7 @@ class PackWriter:
     def _spill(self) -> None:
         with disk.plain_errors("the store"):
             if self._fd is None:
-                self._temporary = os.path.join(self.directory, f"{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}")
+                self._temporary = self._name()
                 self._fd = disk.create(self._temporary)
             os.lseek(self._fd, self._written, os.SEEK_SET)
             disk.write_all(self._fd, b"".join(self._held))
@@ -209,7 +213,7 @@ class PackWriter:
 
     @contextlib.contextmanager
     def _copy(self, fd: int, size: int) -> Iterator[tuple[int, int]]:
-        name = os.path.join(self.directory, f"{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}")
+        name = self._name()
         with disk.plain_errors("the store"):
             copy = disk.create(name)
             try:
@@ -267,7 +271,7 @@ class PackWriter:
         self._fd = None
         disk.rename(self._temporary, f"{target}.pack")
         index = encode_index(placed, digest)
-        self._temporary = f"{target}-{secrets.token_hex(6)}{SUFFIX}"
+        self._temporary = self._name()
         fd = disk.create(self._temporary)
         try:
             disk.write_all(fd, index)

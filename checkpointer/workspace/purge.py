@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from checkpointer import disk
 from checkpointer.errors import Failed
 from checkpointer.workspace import facts as facts_file
+from checkpointer.workspace import shallow
 from checkpointer.workspace.checkpoint import Checkpoint, Meta, Operation, Paths, Segment
 from checkpointer.workspace.commits import encode_commit, read_commit
 from checkpointer.workspace.entry import Entry, below, from_json, to_json
@@ -25,7 +26,7 @@ from checkpointer.workspace.history import REWRITTEN, latest, rewritten_table
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.reach import reachable
 from checkpointer.workspace.repository import KEEP, OLD, TIMELINE
-from checkpointer.workspace.retention import only_us, write_shallow
+from checkpointer.workspace.retention import only_us
 from checkpointer.workspace.store import PURGING, Store
 from checkpointer.workspace.sweep import Swept, drop_caches_of_git, let_go, remove_temporaries, sweep
 from checkpointer.workspace.tree import Tree, edited
@@ -173,13 +174,13 @@ def finish_moves(store: Store, facts: Facts) -> None:
     if cut != facts.cut:
         facts.cut = cut
         facts_file.save(store.directory, facts)
-    listed = sorted(store.shallow())
-    shallow = [oid for oid in (latest(newer, old) for old in listed) if _has_parent(store, oid)]
-    write_shallow(store, {*shallow, *listed})  # while the timeline may be either
+    listed = store.shallow()
+    ends = {oid for oid in (latest(newer, old) for old in listed) if _has_parent(store, oid)}
+    shallow.save(store.path, ends | listed)  # while the timeline may be either
     tip = store.refs.read(TIMELINE)
     if tip in newer:
         store.move(read_commit(store.objects, latest(newer, tip)))
-    write_shallow(store, shallow)
+    shallow.save(store.path, ends)
 
 
 def _has_parent(store: Store, oid: str) -> bool:

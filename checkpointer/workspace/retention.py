@@ -7,17 +7,16 @@ refs for the older checkpoints that stay, `workspace.toml`, `shallow`; only then
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from checkpointer import disk
 from checkpointer.errors import Busy, Failed
 from checkpointer.workspace import facts as facts_file
+from checkpointer.workspace import shallow
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.consolidation import consolidate
 from checkpointer.workspace.facts import Facts
-from checkpointer.workspace.history import SHALLOW
 from checkpointer.workspace.reach import Reach, stored_sizes
 from checkpointer.workspace.refs import break_if_stale
 from checkpointer.workspace.repository import OLD
@@ -182,24 +181,8 @@ def _cut(store: Store, facts: Facts, first: Checkpoint, old: Sequence[Checkpoint
     if (facts.cut, facts.first_kept, facts.last_number) != (cut, first_kept, number):
         facts.cut, facts.first_kept, facts.last_number = cut, first_kept, number
         facts_file.save(store.directory, facts)
-    write_shallow(store, cut)
+    shallow.save(store.path, cut)
     stay = {f"{OLD}{c.number}" for c in old if c.number not in pinned}
     for name in store.refs.below(OLD):
         if name not in stay:
             store.refs.delete(name)
-
-
-def write_shallow(store: Store, cut: Collection[str]) -> None:
-    """Set git's `shallow` file, durably; without anything cut there is none."""
-    path = os.path.join(store.path, SHALLOW)
-    text = "".join(f"{oid}\n" for oid in sorted(cut)).encode("ascii")
-    with disk.plain_errors(SHALLOW):
-        found = None
-        if os.path.exists(path):
-            with open(path, "rb") as f:
-                found = f.read()
-        if text and found != text:
-            disk.replace(path, text)
-        elif not text and found is not None:
-            disk.remove(path)
-            disk.sync_directory(store.path)

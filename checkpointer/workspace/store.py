@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 
 from checkpointer import disk
 from checkpointer.errors import Damaged, Failed, ReadOnlyStore
-from checkpointer.workspace import pins, repository
+from checkpointer.workspace import pins, repository, shallow
 from checkpointer.workspace.checkpoint import Checkpoint, Meta
 from checkpointer.workspace.commits import encode_commit, in_flight, read_commit
 from checkpointer.workspace.history import NUMBER, History
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.refs import break_if_stale
 from checkpointer.workspace.reindex import write_index
-from checkpointer.workspace.repository import KEEP, PENDING, TIMELINE
+from checkpointer.workspace.repository import KEEP, OLD, PENDING, TIMELINE
 
 DAMAGE = "damage.log"
 PURGING = "purging"
@@ -57,6 +57,7 @@ class Store(History):
             self.objects.refresh()
             self._index_again()
             self.objects.distrust_damaged_packs()
+            self._shallow_again()
             if os.path.exists(os.path.join(self.directory, PURGING)):
                 self.notices.append("a purge was cut short; the same `ckpt purge` again finishes it")
             self._ready = True
@@ -76,6 +77,12 @@ class Store(History):
                 self.notices.append(f"{name} is damaged: {e}")
         if unindexed:
             self.objects.refresh()
+
+    def _shallow_again(self) -> None:
+        """Finish a cut of the timeline that `workspace.toml` knows and the `shallow` file does not (or no longer)."""
+        known = {oid for oid in self._cut() if bytes.fromhex(oid) in self.objects}
+        if not known <= shallow.load(self.path):
+            shallow.save(self.path, known)
 
     def _move_off_damage(self, tip: Checkpoint | None) -> None:
         """The newest checkpoint is lost: note what the ref said, then let it name the newest one that can be read."""
@@ -208,6 +215,9 @@ class Store(History):
         """Let a pinned checkpoint go when its time has come; without effect where it is not pinned."""
         self._prepare()
         if self.refs.raw(f"{KEEP}{number}") is not None:
+            old = next((c for c in self.kept() if c.number == number), None)
+            if old is not None:
+                self.refs.write(f"{OLD}{number}", old.id)  # a gc decides whether it stays for another reason
             self._label(number, None, pinned=False)
             self.refs.delete(f"{KEEP}{number}")
 

@@ -19,7 +19,7 @@ from checkpointer.workspace.packwriter import PackWriter
 
 _FRESH = 3600.0
 _TEMPORARY = re.compile(
-    r"(?P<mine>\d+)-[0-9a-f]+\.ckpt-tmp|pack-[0-9a-f]{40}-[0-9a-f]+\.ckpt-tmp|\.?tmp_.*"
+    r"(?P<mine>\d+)-[0-9a-f]+\.ckpt-tmp|\.?tmp_.*"
     r"|.+\.(?P<replaced>\d+)\.tmp|shadow\.git\.(?P<made>\d+)-[0-9a-f]+\.tmp"
 )
 _MARGIN = 1 << 20
@@ -81,6 +81,17 @@ def _size(objects: PackedObjects, name: str) -> int:
         return 0
 
 
+def _live_size(objects: PackedObjects, name: str, live: set[bytes]) -> int:
+    """Bytes that the entries of these objects take in a pack (at most, where they are deltas, what they make)."""
+    total = 0
+    placed = objects.packs[name].by_offset()
+    ends = [p.offset for p in placed[1:]] + [_size(objects, name) - 20]
+    for (oid, _, offset), end in zip(placed, ends, strict=True):
+        if oid in live:
+            total += end - offset
+    return total
+
+
 def _groups(objects: PackedObjects, names: list[str]) -> Iterator[list[str]]:
     """Small packs together, large ones alone, the smallest first: each group frees what the next may need."""
     group: list[str] = []
@@ -103,7 +114,7 @@ def _free(objects: PackedObjects) -> int:
 
 def _rewrite(history: History, group: list[str], homes: dict[str, set[bytes]], swept: Swept) -> None:
     objects = history.objects
-    needed = sum(_size(objects, name) for name in group) + _MARGIN
+    needed = sum(_live_size(objects, name, homes[name]) for name in group) + _MARGIN
     if _free(objects) < needed:
         swept.left.update(dict.fromkeys(group, f"that needs {needed} bytes of free space"))
         return

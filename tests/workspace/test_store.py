@@ -86,7 +86,7 @@ def test_five_syncs_in_order(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     seen = verbs(lambda: checkpoint(store, {"a": b"2"}), monkeypatch)
     assert [(v, n) for v, n in seen if v.startswith("sync")] == [
         ("sync", "X.ckpt-tmp"),
-        ("sync", "packX.ckpt-tmp"),
+        ("sync", "X.ckpt-tmp"),
         ("sync_directory", "pack"),
         ("sync", "timeline.lock"),
         ("sync_directory", "heads"),
@@ -123,7 +123,7 @@ checkpoint(Store({store.path!r}), {{"a": b"2"}})
         ("rename", "packX.keep"),
         ("fdatasync", "X.ckpt-tmp"),
         ("rename", "packX.pack"),
-        ("fdatasync", "packX.ckpt-tmp"),
+        ("fdatasync", "X.ckpt-tmp"),
         ("rename", "packX.idx"),
         ("fsync", "pack"),
         ("fdatasync", "timeline.lock"),
