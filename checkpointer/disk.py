@@ -210,6 +210,16 @@ def replace(path: AnyPath, data: bytes, *, mode: int = PRIVATE_FILE, durable: bo
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
+def _open_lock(path: str) -> int:
+    """A lock file, made if it is not there, with its mode whatever the umask."""
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with contextlib.suppress(FileExistsError):
+            return create(path)
+
+
 class Lock:
     """An advisory exclusive lock on a file that is never renamed or removed. Not inherited, not re-entrant.
 
@@ -223,7 +233,7 @@ class Lock:
     def acquire(self, doing: str, *, wait: float = 10.0) -> None:
         """Take the lock, waiting up to `wait` seconds. Raises `Busy` naming the holder, or OSError."""
         assert self.fd is None, "not re-entrant"
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        fd = _open_lock(self.path)
         deadline = time.monotonic() + wait
         pause = 0.001
         try:
@@ -287,7 +297,7 @@ class Gate:
     def held(self, *, wait: float = 10.0) -> Iterator[None]:
         """Hold the lock for the body. Raises `Busy` after `wait` seconds, or OSError."""
         if self._pid != os.getpid():
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+            self._fd = _open_lock(self.path)
             self._pid = os.getpid()
         fd = self._fd
         assert fd is not None

@@ -143,3 +143,9 @@ def test_absent_contents_are_one_thing() -> None:
     assert E.Absent() is E.ABSENT
     assert not E.ABSENT
     assert E.UserMessage(**AT).content is E.ABSENT
+
+
+def test_the_page_about_events_is_the_one_that_the_code_writes() -> None:
+    docs = Path(E.__file__).parents[2] / "docs"
+    written = subprocess.run([sys.executable, str(docs / "make_events.py")], capture_output=True, check=True).stdout
+    assert (docs / "events.md").read_bytes() == written, "run: python docs/make_events.py > docs/events.md"

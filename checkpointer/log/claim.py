@@ -32,7 +32,9 @@ def claim(
     `append` raises.
     """
     world = world or machine.World()
-    begin = begin.model_copy(update={"fold": begin.fold or version(), "writer": begin.writer or f"checkpointer {__version__}"})
+    begin = begin.model_copy(
+        update={"fold": begin.fold or version(), "writer": begin.writer or f"checkpointer {__version__}"}
+    )
     for _ in range(_TRIES):
         try:
             known = catch_up(log, known)

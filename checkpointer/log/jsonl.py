@@ -141,15 +141,17 @@ class JsonlLog(Beside):
     # Writing
 
     @contextlib.contextmanager
-    def _held(self) -> Iterator[int]:
-        """The lock, and the log open for appending; made if it is not there."""
+    def _held(self, *, make: bool = False) -> Iterator[int]:
+        """The lock, and the log open for appending. Raises `NoStore` where there is none, unless told to `make` it."""
         with self._mutex, disk.plain_errors(f"the log of run {self.run}"):
             if not os.path.isdir(self.directory):
+                if not make:
+                    raise NoStore(f"run {self.run} was deleted")
                 _make(self.directory)
             with self._gate.held():
-                yield self._descriptor()
+                yield self._descriptor(make)
 
-    def _descriptor(self) -> int:
+    def _descriptor(self, make: bool) -> int:
         if self._fd is not None:
             try:
                 now, then = os.stat(self.path), os.fstat(self._fd)
@@ -170,6 +172,8 @@ class JsonlLog(Beside):
         try:
             self._fd = os.open(self.path, flags)
         except FileNotFoundError:
+            if not make:
+                raise NoStore(f"run {self.run} has no log any more") from None
             os.close(disk.create(self.path))
             disk.sync_directory(self.directory)
             self._fd = os.open(self.path, flags)
@@ -184,7 +188,7 @@ class JsonlLog(Beside):
         durable: bool = True,
         lease: Lease | None = None,
     ) -> Position:
-        with self._held() as fd:
+        with self._held(make=expected.seq == 0) as fd:
             end = self._clear(fd, expected, epoch)
             data = b"".join(one.line for one in lines)
             try:
