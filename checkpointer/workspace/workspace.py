@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
-from checkpointer.errors import CaptureFailed, Damaged, NewerFormat, ReadOnlyStore
+from checkpointer.errors import CaptureFailed, CheckpointerError, Damaged, NewerFormat, ReadOnlyStore
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace import rootdir
 from checkpointer.workspace.basis import now_utc
@@ -203,6 +203,8 @@ class Workspace:
         with contextlib.suppress(OSError):  # it only saves work
             disk.make_directory(self.directory / "scan")
             table.save()
+        with contextlib.suppress(CheckpointerError, OSError):  # the checkpoint is kept, whatever becomes of this
+            self.store.consolidate()
         return checkpoint, present
 
     def _remember(self, meta: Meta) -> None:
