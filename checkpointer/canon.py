@@ -117,8 +117,7 @@ def dumps(value: Any) -> bytes:
     return _json(_escape(value)).encode("utf-8")
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def _is_text(value: str) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -90,17 +91,16 @@ def redact(line: bytes) -> bytes:
 
 
 def _facts(event: Event, dd: str) -> bytes:
-    left_out = {*ENVELOPE, *content_fields(type(event))}
-    facts = event.model_dump_json(exclude=left_out, exclude_none=True)[1:-1]
+    facts = event.model_dump_json(exclude=_left_out(type(event)), exclude_none=True)[1:-1]
     n = f'"n":{event.n},' if event.n != 1 else ""
     head = f'{{"seq":{event.seq},"w":{event.w},{n}"v":{event.v},"type":"{event.type}"'
-    parts = [head, f'"id":{json.dumps(event.id)}', f'"at":{json.dumps(event.at)}', f'"epoch":{event.epoch}']
+    parts = [head, f'"id":{_text(event.id)},"at":{_text(event.at)},"epoch":{event.epoch}']
     if event.context is not None:
-        parts.append(f'"context":{json.dumps(event.context, ensure_ascii=False)}')
+        parts.append(f'"context":{_text(event.context)}')
     if event.commit is not None:
         parts.append(f'"commit":{event.commit.model_dump_json(exclude_none=True)}')
     elif event.unprotected is not None:
-        parts.append(f'"commit":null,"unprotected":{json.dumps(event.unprotected, ensure_ascii=False)}')
+        parts.append(f'"commit":null,"unprotected":{_text(event.unprotected)}')
     if facts:
         parts.append(facts)
     parts.append(f'"dd":"{dd}"}}')
@@ -108,6 +108,18 @@ def _facts(event: Event, dd: str) -> bytes:
     if e.find(_SEAM) >= 0:
         raise ValueError(f"{event.type}: a fact that would hide where the line parts")
     return e
+
+
+@cache
+def _left_out(cls: type[Event]) -> set[str]:
+    """What does not stand among the facts: the envelope, which is written by hand, and the contents."""
+    return {*ENVELOPE, *content_fields(cls)}
+
+
+def _text(value: str) -> str:
+    if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _contents(event: Event, large: int) -> tuple[bytes, tuple[tuple[str, bytes], ...]]:

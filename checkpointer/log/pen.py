@@ -260,7 +260,8 @@ def seal(log: Writable, events: Sequence[AnyEvent], previous: str, world: machin
     """The lines of one write, their large contents kept."""
     lines = []
     for event in events:
-        event = event.model_copy(update={"w": events[0].seq, "n": len(events)})
+        if (event.w, event.n) != (events[0].seq, len(events)):  # it waited in a batch
+            event = event.model_copy(update={"w": events[0].seq, "n": len(events)})
         line = record.encode(event, previous, world.salt())
         previous = line.sum
         lines.append(line)
