@@ -240,7 +240,7 @@ def _facts(history: History, chain: list[Checkpoint], audit: Audit) -> None:
         return
     if chain and chain[0].number < facts.first_kept:
         audit.add("facts", f"{facts_file.NAME} says that the timeline begins at {facts.first_kept}", harmless=True)
-    if sorted(facts.cut) != sorted(history.shallow()):
+    if sorted(facts.cut) != sorted(shallow.load(history.path)):
         audit.add("facts", f"{facts_file.NAME} and {shallow.NAME} name different ends of the timeline")
     for old, new in rewritten_table(history.directory).items():
         if bytes.fromhex(old) in history.objects:

@@ -109,13 +109,11 @@ def _rewrite(
         root = roots[checkpoint.tree]
         if root != checkpoint.tree:
             out.checkpoints.append(checkpoint.number)
-        parent = checkpoint.parent
-        if parent is not None:
-            # Beyond the kept end there is no parent to name any more.
-            parent = None if shown.parent is None and parent not in table else table.get(parent, parent)
+        # Beyond the kept end there is no parent to name any more.
+        parent = checkpoint.parent if shown.parent is not None else None
         meta = _without_paths(checkpoint.meta, paths)
-        changed = root != checkpoint.tree or meta != checkpoint.meta or checkpoint.parent in table
-        if changed:
+        if root != checkpoint.tree or meta != checkpoint.meta or parent in table:
+            parent = None if parent is None else table.get(parent, parent)
             table[checkpoint.id] = writer.add("commit", encode_commit(checkpoint.number, root, parent, meta)).hex()
     return table
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from harness.crashing import killed_everywhere
 from harness.machine import fill, needs_root, tmpfs
 from harness.shadow import checkpoint, contents, git, sound
 
-from checkpointer import disk
 from checkpointer.errors import Busy, Failed, TooOld
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.facts import Facts
@@ -250,39 +248,6 @@ def test_without_space_what_can_go_goes(tmp_path: Path) -> None:
         sound(store)
 
 
-def killed(tmp_path: Path, run: Callable[[Path], None], check: Callable[[Path], None]) -> int:
-    """Kill `run` before its n-th durable verb, for every n, each on a fresh copy; `check` what is left."""
-    for n in range(400):
-        place = tmp_path / "copy"
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(tmp_path / "source", place)
-        child = os.fork()
-        if child == 0:
-            try:
-                left = n
-
-                def stop(verb: str, path: object) -> None:
-                    nonlocal left
-                    left -= 1
-                    if left < 0:
-                        os._exit(9)
-
-                disk.probe = stop
-                run(place)
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert status in (0, 9)
-        check(place)
-        if status == 0:
-            return n
-    raise AssertionError("never done")
-
-
 def test_a_gc_killed_anywhere_leaves_the_longer_or_the_shorter_timeline(tmp_path: Path) -> None:
     store, _, known = made(tmp_path / "source", 6, 2 * KB)
     store.pin(2, "two")
@@ -309,7 +274,7 @@ def test_a_gc_killed_anywhere_leaves_the_longer_or_the_shorter_timeline(tmp_path
         sound(place / "shadow.git")
         assert not [p for p in place.rglob("*") if p.suffix in (".keep", ".ckpt-tmp", ".tmp", ".lock")]
 
-    assert killed(tmp_path, run, check) > 20
+    assert killed_everywhere(tmp_path / "source", run, check) > 20
 
 
 def test_a_lost_shallow_file_is_made_again(tmp_path: Path) -> None:
