@@ -83,7 +83,7 @@ def line(call: Call, row: Row, files: int, lines: str) -> str:
             "  " + style(f"{handle:4}", "yellow"),
             f"{phrase.age(row.checkpoint.meta.at):>7}",
             f"{text:16}",
-            f"{row.words or (row.unit.handle if row.unit and row.kind == 'restore' else ''):28}",
+            f"{row.words or (row.unit.handle if row.unit and row.kind == 'restore' else ''):36}",
             f"{changed:>8}",
             lines,
         )

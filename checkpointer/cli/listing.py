@@ -44,7 +44,7 @@ class Row:
     def words(self) -> str:
         """The prompt or label, in quotes; empty where there is neither."""
         text = self.title.prompt or self.checkpoint.meta.label
-        return phrase.quoted(text) if text else ""
+        return phrase.quoted(text, 36) if text else ""
 
 
 def is_noise(path: bytes, changes: Changes) -> bool:
