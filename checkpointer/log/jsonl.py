@@ -68,11 +68,11 @@ class JsonlLog(Beside):
 
     def find(self, seq: int, sum: str, offset: int) -> Position | None:
         place = Position(seq, sum, offset)
-        with self._open() as file:
+        with self.open() as file:
             return place if ends_at(file, place) else None
 
     def at(self, seqs: Sequence[int]) -> list[Record]:
-        with self._open() as file:
+        with self.open() as file:
             found = self._starts.read(file, seqs)
         try:
             return [decode(line, None, seq) for seq, line in zip(seqs, found, strict=True)]
@@ -84,7 +84,7 @@ class JsonlLog(Beside):
 
     def resolve(self, event_id: str) -> int | None:
         wanted = f'"id":"{event_id}"'.encode()
-        with self._open() as file:
+        with self.open() as file:
             for number, line in enumerate(file, 1):
                 if wanted in line[:400]:
                     head = self._whole(line, number)
@@ -106,7 +106,8 @@ class JsonlLog(Beside):
         except OSError:
             return None
 
-    def _open(self) -> BinaryIO:
+    def open(self) -> BinaryIO:
+        """The file, to read. Raises `NoStore`, `Failed`."""
         try:
             return open(self.path, "rb", buffering=CHUNK)
         except FileNotFoundError as e:
@@ -115,7 +116,7 @@ class JsonlLog(Beside):
             raise Failed(f"the log of run {self.run} cannot be read: {e.strerror}") from e
 
     def _scan(self, after: Position) -> Scan[Record]:
-        file = self._open()
+        file = self.open()
         try:
             found = self._locate(file, after)
             file.seek(found.offset)
@@ -248,7 +249,7 @@ class JsonlLog(Beside):
 
     def raw(self) -> Iterator[Raw]:
         """The whole log, verified but not understood. Raises `LogDamaged`."""
-        return iter(Scan(lines(self._open()), START, raw))
+        return iter(Scan(lines(self.open()), START, raw))
 
     def swap(self, data: bytes, size: int, keep: str | None = None) -> None:
         """Put other lines in the file's place, in one step, if it still has `size` bytes. Raises `Behind`.

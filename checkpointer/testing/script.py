@@ -56,8 +56,11 @@ class Script:
     def _at(self, context: str) -> dict[str, Any]:
         return {"context": context, "commit": self.commit}
 
+    def user_event(self, content: Any = "do it", *, context: str = "main", **more: Any) -> UserMessage:
+        return UserMessage(**self._at(context), content=content, **more)
+
     def user(self, content: Any = "do it", *, context: str = "main", **more: Any) -> Any:
-        return self.put(UserMessage(**self._at(context), content=content, **more))
+        return self.put(self.user_event(content, context=context, **more))
 
     def model(self, *calls: AcceptedCall, content: Any = "well", context: str = "main", **more: Any) -> Any:
         usage = Usage(input=100, output=10, cache_read=5)
