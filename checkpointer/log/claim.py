@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpointer import __version__, lease, machine
+from checkpointer import lease, machine, release
 from checkpointer.errors import Behind, Busy, Fenced, Finished, NoStore
 from checkpointer.events import RunResumed, RunStarted
 from checkpointer.log.pen import Folded, Pen, catch_up, seal
@@ -33,7 +33,7 @@ def claim(
     """
     world = world or machine.World()
     begin = begin.model_copy(
-        update={"fold": begin.fold or version(), "writer": begin.writer or f"checkpointer {__version__}"}
+        update={"fold": begin.fold or version(), "writer": begin.writer or f"checkpointer {release.VERSION}"}
     )
     for _ in range(_TRIES):
         try:
