@@ -24,7 +24,7 @@ from checkpointer.events import (
 )
 from checkpointer.run import approvals
 from checkpointer.run.acceptance import misfit
-from checkpointer.run.contents import result
+from checkpointer.run.contents import UNKNOWN, result
 from checkpointer.run.desk import Answer, Ask, Deny, Desk, ToolCall
 from checkpointer.state import Call
 from checkpointer.tools import NoEffect, Partial, Tool, broader, riskier
@@ -82,19 +82,35 @@ class Calling:
         """
         known = self.desk.state.call(call.key)
         if known is not None and known.status in ("open", "uncertain"):
-            doubt = self.desk.state.doubts.get(call.key)
-            if doubt is not None and doubt.told:
-                return Answer(call.key, "uncertain", result(_told(known))[0], failed=True, replayed=True)
-            self.desk.settle(call.key)
-            known = self.desk.state.call(call.key)
+            if not self._was_told(known):
+                self.desk.settle(call.key)
+                known = self.desk.state.call(call.key)
+            if known is not None and self._was_told(known):
+                return self._tell(call, known)
         if known is None or known.status == "accepted":
             return None
         if known.status in ("open", "uncertain"):
-            doubt = self.desk.state.doubts.get(call.key)
-            if doubt is not None and doubt.told:
-                return Answer(call.key, "uncertain", result(_told(known))[0], failed=True)
             raise _unclear(call, known) from problem
         return self._over(known)
+
+    def _was_told(self, known: Call) -> bool:
+        doubt = self.desk.state.doubts.get(known.key)
+        return doubt is not None and doubt.told
+
+    def _tell(self, call: ToolCall, known: Call) -> Answer:
+        """Answer a slot that still waits with what the model may know."""
+        if not self._was_told(known) or call.slot in self.desk.state.waiting:
+            self.desk.append(
+                ToolCallReconciled(
+                    key=call.key,
+                    attempt=known.attempt,
+                    verdict="tell",
+                    rule="the model may be told",
+                    context=call.context,
+                    **self.desk.files.now(),
+                )
+            )
+        return Answer(call.key, "uncertain", UNKNOWN, failed=True)
 
     def _over(self, known: Call) -> Answer:
         event = self.desk.contents.one(known.ended) if known.ended else None
@@ -257,19 +273,9 @@ class Calling:
     def give_up(self, call: ToolCall, problem: BaseException | None) -> Answer:
         """The call was tried often enough. Raises `NeedsPerson`, unless the model is to be told."""
         known = self.desk.state.call(call.key)
-        if known is None or known.status != "uncertain" or self.desk.state.on_uncertain != "tell":
+        if known is None or known.status != "uncertain" or not self.desk.tells:
             raise _unclear(call, known) from problem
-        self.desk.append(
-            ToolCallReconciled(
-                key=call.key,
-                attempt=known.attempt,
-                verdict="tell",
-                rule="tried often enough",
-                context=call.context,
-                **self.desk.files.now(),
-            )
-        )
-        return Answer(call.key, "uncertain", result(_told(known))[0], failed=True)
+        return self._tell(call, known)
 
 
 def _stored(call: ToolCall, desk: Desk) -> bool:
@@ -281,10 +287,6 @@ def _generation(known: Call | None) -> int:
         return 0
     terms = known.newest.terms if known.newest is not None else None
     return known.generation + (known.proven and (terms is None or terms.after_failure == "new_key"))
-
-
-def _told(known: Call) -> ToolCallReconciled:
-    return ToolCallReconciled(key=known.key, attempt=known.attempt, verdict="tell", rule="")
 
 
 def _unclear(call: ToolCall, known: Call | None) -> NeedsPerson:

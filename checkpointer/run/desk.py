@@ -85,7 +85,10 @@ Policy = Callable[[ToolCall, Tool], Deny | Ask | None]
 
 @dataclass
 class Desk:
-    """`turn` is the number of the turn that goes on; `settle` gives a verdict on one uncertain call."""
+    """`tells`: a model may go on while an outcome is unknown, once it was told.
+
+    `turn` is the number of the turn that goes on; `settle` gives a verdict on one uncertain call.
+    """
 
     pen: Pen
     contents: Contents
@@ -94,6 +97,7 @@ class Desk:
     tools: Mapping[str, Tool]
     settle: Callable[[str], None]
     policy: Policy | None = None
+    tells: bool = False
     turn: int | None = None
     steps: dict[int, int] = field(default_factory=dict)
     mutex: threading.RLock = field(default_factory=threading.RLock)

@@ -15,7 +15,7 @@ from checkpointer.errors import Drift, NothingToDo
 from checkpointer.events import WorkspaceChanged
 from checkpointer.run.files import Files
 from checkpointer.state import RunState
-from checkpointer.workspace.checkpoint import OPERATIONS
+from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint
 from checkpointer.workspace.entry import show
 from checkpointer.workspace.tree import diff
 from checkpointer.workspace.workspace import Workspace
@@ -33,8 +33,8 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
     workspace, known = files.workspace, state.commit
     if known is None or known.number is None:
         return files.before(), []
-    if _is_empty(workspace):
-        return _restore(files, known.number, "the workspace was gone or empty")
+    if _is_empty(workspace) and (tip := workspace.store.tip()) is not None and _holds_something(workspace, tip):
+        return _restore(files, tip.number, "the workspace was gone or empty")
     if any(call.effect != "read" for call in (*state.open, *state.uncertain)):
         return [], []  # recovery asks what the call that was cut off left
     changed = drifted(workspace, known.number)
@@ -80,12 +80,13 @@ def _is_empty(workspace: Workspace) -> bool:
         return True
 
 
+def _holds_something(workspace: Workspace, checkpoint: Checkpoint) -> bool:
+    return any(path for path, _ in workspace.store.tree(checkpoint).walk())
+
+
 def _restore(files: Files, number: int, why: str) -> tuple[list[WorkspaceChanged], list[str]]:
     workspace = files.workspace
-    made = workspace.make_root()
-    then = workspace.store.tree(workspace.store.by_number(number))
-    if not made and not any(path for path, _ in then.walk()):
-        return files.before(), []  # it was empty then, too
+    workspace.make_root()
     with contextlib.suppress(NothingToDo):
         workspace.restore(number, by="agent")
     return files.before(), [f"{why}: the files are those of checkpoint {number} again"]

@@ -241,7 +241,8 @@ def _desk(wanted: Wanted, pen: Pen, files: Files, log: JsonlLog) -> Desk:
     names = Identity(secret(log.directory, state), state.tenant, state.operation)
     tools = {one.name: one for one in wanted.tools}
     desk = Desk(pen, Contents(log), files, names, tools, settle=lambda key: None, policy=wanted.policy)
-    desk.settle = lambda key: settling.settle(desk, wanted.on_uncertain, key)
+    desk.tells = wanted.on_uncertain == "tell"
+    desk.settle = lambda key: settling.settle(desk, key)
     desk.take_up()
     return desk
 
@@ -263,7 +264,7 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
             desk.append(*events)
         run.notices += notes
     desk.take_up()
-    settling.settle(desk, wanted.on_uncertain)
+    settling.settle(desk)
     desk.take_up()
 
 

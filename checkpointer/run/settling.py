@@ -10,10 +10,10 @@ from checkpointer.run.desk import Desk
 from checkpointer.state import Call
 
 
-def settle(desk: Desk, on_uncertain: Literal["pause", "tell"], key: str | None = None) -> None:
+def settle(desk: Desk, key: str | None = None) -> None:
     """Give verdicts on every call that was cut off, or on one. Raises `NeedsPerson` where a person must decide.
 
-    Where the model is told (`on_uncertain="tell"`), such a call is no reason to stop.
+    Where the model may be told (`desk.tells`), such a call is no reason to stop.
     """
     found = [c for c in (*desk.state.open, *desk.state.uncertain) if key in (None, c.key)]
     for call in found:
@@ -21,7 +21,7 @@ def settle(desk: Desk, on_uncertain: Literal["pause", "tell"], key: str | None =
     left = [c for c in (*desk.state.open, *desk.state.uncertain) if key in (None, c.key)]
     if not left:
         return
-    if on_uncertain == "tell":
+    if desk.tells:
         for call in left:
             doubt = desk.state.doubts.get(call.key)
             if doubt is None or not doubt.told:

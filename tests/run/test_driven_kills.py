@@ -1,0 +1,93 @@
+"""A driven run killed with SIGKILL at chosen points: what was done is not done again, what is unknown not guessed."""
+
+from __future__ import annotations
+
+import pytest
+from driving import Loop, call
+from harness.world import World
+
+READS = ([call("look", path="a")], [call("look", path="a"), call("look", path="a")])
+PAYS = ([call("pay", order=7, cents=100)],)
+
+
+@pytest.fixture
+def loop(world: World) -> Loop:
+    world.write("a", "one\n")
+    return Loop(world, *READS)
+
+
+def test_the_script_is_the_start_and_the_resume(loop: Loop) -> None:
+    first = loop.finish()
+    said = ["user", "assistant", "tool", "assistant", "tool", "tool", "assistant"]
+    assert [m["role"] for m in first["context"]] == said
+    assert loop.finish() == first
+    assert len(loop.ledger("look")) == 3
+    assert loop.state().outcome == "done"
+
+
+@pytest.mark.parametrize("nth", range(1, 12))
+def test_killed_before_each_write_of_its_log(loop: Loop, nth: int) -> None:
+    loop.die(f"append:{nth}")
+    answer = loop.finish()
+    assert [m["role"] for m in answer["context"]].count("user") == 1
+    assert [m["content"] for m in answer["context"] if m["role"] == "tool"] == ["one\n"] * 3
+    assert answer["usage"] == 30
+    assert 3 <= len(loop.ledger("look")) <= 4
+
+
+def test_killed_again_and_again(loop: Loop) -> None:
+    for nth in (2, 3, 3, 4, 4, 5, 5):
+        loop.die(f"append:{nth}")
+    answer = loop.finish()
+    assert [m["content"] for m in answer["context"] if m["role"] == "tool"] == ["one\n"] * 3
+    assert loop.state().epoch == 8
+
+
+def test_a_finished_call_is_answered_from_the_log(world: World) -> None:
+    loop = Loop(world, *PAYS)
+    loop.die("model:2")
+    answer = loop.finish()
+    assert answer["context"][2]["content"] == {"paid": 100}
+    assert len(loop.ledger("pay")) == 1
+
+
+def test_before_its_start_is_synced_a_call_did_not_happen(world: World) -> None:
+    loop = Loop(world, *PAYS)
+    loop.die("append:4")  # started, said, accepted; then the start
+    assert loop.ledger() == []
+    loop.finish()
+    assert len(loop.ledger("pay")) == 1
+
+
+@pytest.mark.parametrize(("place", "done"), [("pay-before", 0), ("pay-after", 1), ("append:5", 1)])
+def test_between_start_and_completion_the_outcome_is_unknown(world: World, place: str, done: int) -> None:
+    loop = Loop(world, *PAYS)
+    loop.die(place)
+    assert len(loop.ledger("pay")) == done
+    for _ in range(2):
+        loop.start(3)
+        assert len(loop.ledger("pay")) == done
+        (unknown,) = loop.state().uncertain
+        assert unknown.tool == "pay"
+        assert loop.state().model_turns == 1
+
+
+def test_the_model_is_told_if_it_may_be(world: World) -> None:
+    loop = Loop(world, *PAYS)
+    loop.die("pay-after")
+    loop.start(3, OPEN='{"on_uncertain": "tell"}')  # the model went on; the run cannot end
+    state = loop.state()
+    assert state.model_turns == 2
+    assert [m.role for m in state.context()] == ["user", "model", "tool", "model"]
+    assert state.outcome is None
+    assert len(loop.ledger("pay")) == 1
+
+
+def test_a_workspace_call_that_completed_stays_completed(world: World) -> None:
+    loop = Loop(world, [call("write", path="b", text="two")])
+    loop.die("model:2")
+    loop.finish()
+    assert world.read("b") == b"two"
+    assert len(loop.ledger("write")) == 1
+    world.ckpt("undo")
+    assert not world.has("b")

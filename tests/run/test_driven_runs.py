@@ -1,0 +1,382 @@
+"""A driven run from outside: who owns it, what became of the files, what was approved, what its log holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import Loop, call, living_in
+from harness.world import World
+
+from checkpointer import Ask, Busy, Deny, Drift, NeedsPerson, decide, open_run, tool
+from checkpointer.errors import Damaged, Finished, NoStore, Usage
+from checkpointer.events import Commit
+from checkpointer.log import JsonlLog
+from checkpointer.run import roster
+from checkpointer.tools import Tool
+
+done: list[int] = []
+
+
+@tool(effect="external", policy="person")
+def pay(order: int) -> int:
+    done.append(order)
+    return order
+
+
+@tool(effect="workspace")
+def write(path: str, text: str) -> str:
+    with open(path, "w") as f:
+        f.write(text)
+    return "x" * 100_000 if text == "much" else text
+
+
+@pytest.fixture
+def place(world: World) -> Iterator[World]:
+    done.clear()
+    with living_in(world):
+        yield world
+
+
+def events(place: World, run: str) -> list[Any]:
+    log = JsonlLog(str(place.store / "runs" / run))
+    return [record.load(log.fetch) for record in log.read()]
+
+
+def opened(**more: Any) -> Any:
+    return open_run(".", run_id="x", tools=[pay, write], **more)
+
+
+def test_leaving_the_block_lets_it_go_and_only_finish_ends_it(place: World) -> None:
+    with opened() as run:
+        assert run.user_message("hello", slot="a") == run.user_message("other", slot="a")
+    assert run.state.released == "ended"
+    with pytest.raises(ZeroDivisionError), opened() as run:
+        1 / 0  # noqa: B018
+    assert run.state.released == "interrupted"
+    with opened() as run:
+        assert [r.after for r in run.state.resumptions] == ["released", "released"]
+        run.finish("done", detail="well")
+    with opened() as run:
+        assert run.state.outcome == "done"
+        assert run.user_message("hello", slot="a") == 2
+        with pytest.raises(Finished):
+            run.user_message("more")
+    assert place.ckpt("runs").out.count("done") == 1
+
+
+def test_a_run_has_one_owner(place: World) -> None:
+    with opened():
+        with pytest.raises(Busy), opened():
+            pass
+        with open_run(".", tools=[write]) as other:
+            assert other.id == other.handle == "r2"
+
+
+def test_two_supervisors_at_once(world: World) -> None:
+    loop = Loop(world, [call("pay", order=1, cents=1)])
+    children = [loop.popen() for _ in range(4)]
+    ends = [child.wait(timeout=90) for child in children]
+    assert 0 in ends
+    assert len(loop.ledger("pay")) == 1
+    loop.finish()
+    assert len(loop.ledger("pay")) == 1
+    assert loop.types().count("user_message") == 1
+
+
+def test_an_owner_that_was_taken_over_writes_no_more(world: World) -> None:
+    loop = Loop(world, [call("pay", order=1, cents=1)])
+    child = loop.popen(OPEN='{"ttl_s": 1}', STOP="pay-after")
+    while not loop.ledger("pay"):
+        time.sleep(0.02)
+        assert child.poll() is None
+    child.send_signal(signal.SIGSTOP)
+    try:
+        loop.start(1)
+        time.sleep(1.2)
+        loop.start(3, OPEN='{"take_over": true}')
+    finally:
+        child.send_signal(signal.SIGCONT)
+    _, err = child.communicate(timeout=60)
+    assert b"Fenced" in err
+    assert loop.types().count("tool_call_completed") == 0
+    (letter,) = loop.log().letters("late")
+    assert b"tool_call_completed" in letter[1]
+    assert len(loop.ledger("pay")) == 1
+
+
+def test_contents_are_kept_by_reference_and_come_back(place: World) -> None:
+    big = "é\u2028" * 300_000
+    with opened() as run:
+        run.user_message(big)
+        (answer,) = [run.call(c) for c in run.model_turn("", [call("write", path="a", text="much")]).tool_calls]
+        before = run.context()
+    directory = place.store / "runs" / "x"
+    assert (directory / "events.jsonl").stat().st_size < 20_000
+    assert len(list((directory / "objects").iterdir())) == 2
+    with opened() as run:
+        assert run.context() == before
+        assert run.context()[0]["content"] == big
+        assert run.call((before[1]["seq"], 0)).result == answer.result
+
+
+def test_its_events_name_the_files_they_stand_on(place: World) -> None:
+    place.write("a", "1")
+    with opened() as run:
+        run.user_message("go")
+        place.write("b", "a person's")
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+        run.call(pay, {"order": 1}, slot="p")
+    said = events(place, "x")
+    assert [e.type for e in said] == [
+        "run_started", "user_message", "workspace_changed", *["tool_call_started", "tool_call_completed"] * 2,
+        "run_released",
+    ]  # fmt: skip
+    changed, start, end = said[2:5]
+    assert (changed.cause, changed.checkpoint) == ("edit", 2)
+    assert (start.turn, start.step, start.commit.number, start.commit.captured) == (1, 1, 2, True)
+    assert (end.commit.number, end.commit.captured) == (3, True)
+    assert said[1].commit == Commit(id=said[0].commit.id, number=1, captured=False)
+    place.ckpt("undo")
+    assert place.read("a") == b"1"
+    assert place.read("b") == b"a person's"
+
+
+def test_an_undo_while_it_works_is_noted(place: World) -> None:
+    place.write("a", "1")
+    with opened() as run:
+        run.user_message("go")
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+        place.ckpt("undo")
+        run.call(write, {"path": "b", "text": "3"}, slot="v")
+    causes = [(e.cause, e.by) for e in events(place, "x") if e.type == "workspace_changed"]
+    assert causes == [("undo", "person")]
+    assert place.read("a") == b"1"
+
+
+def test_files_that_somebody_changed_since_are_asked_about(place: World) -> None:
+    place.write("a", "1")
+    with opened() as run:
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    place.write("a", "somebody's")
+    with pytest.raises(Drift, match="a"), opened():
+        pass
+    with opened(files="restore") as run:
+        assert place.read("a") == b"2"
+        assert run.notices
+    place.ckpt("undo")
+    assert place.read("a") == b"somebody's"
+    place.write("b", "also")
+    with opened(files="keep") as run:
+        assert run.state.commit is not None
+    with opened():
+        pass
+    assert place.read("b") == b"also"
+    causes = [e.cause for e in events(place, "x") if e.type == "workspace_changed"]
+    assert causes == ["edit", "restore", "undo", "kept"]
+
+
+def test_an_undo_meanwhile_is_no_question(place: World) -> None:
+    with opened() as run:
+        run.user_message("go")
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    place.ckpt("undo")
+    with opened():
+        pass
+    assert [e.cause for e in events(place, "x") if e.type == "workspace_changed"] == ["undo"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_wiped_workspace_is_restored(place: World, gone: bool) -> None:
+    with opened() as run:
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    place.rm("a")
+    os.chdir("/")
+    if gone:
+        place.root.rmdir()
+    with open_run(place.root, run_id="x", tools=[pay, write]):
+        assert place.read("a") == b"2"
+
+
+def test_unprotected_is_said_and_recorded(place: World) -> None:
+    with opened() as run:
+        packs = place.store / "shadow.git" / "objects" / "pack"
+        packs.rename(packs.with_name("away"))
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+        assert run.unprotected
+        packs.with_name("away").rename(packs)
+        run.call(write, {"path": "a", "text": "3"}, slot="v")
+        assert run.unprotected is None
+    protected = [e.commit is not None for e in events(place, "x") if e.type.startswith("tool_call")]
+    assert protected == [True, False, True, True]  # at first nothing had to be written
+
+
+def test_a_question_survives_and_its_answer_counts_once(place: World) -> None:
+    def start() -> None:
+        with opened() as run:
+            calls.append(*run.model_turn("", [call("pay", order=1)]).tool_calls)
+            run.ask(calls[0], "really?")
+
+    calls: list[Any] = []
+    with pytest.raises(NeedsPerson, match="approval"):
+        start()
+    asked = calls[0]
+    assert events(place, "x")[-1].how == "paused"
+    runs = roster.runs_directory(place.store)
+    for _ in range(2):
+        with pytest.raises(NeedsPerson), opened() as run:
+            run.call(run.state.accepted[0])
+    with pytest.raises(Usage):
+        decide(runs, "x", "no such key", "approved")
+    decide(runs, "x", asked.key[:8], "approved", who="me")
+    with opened() as run:
+        assert run.ask(run.state.accepted[0], "really?")
+        assert run.call(run.state.accepted[0]).result == 1
+    kinds = [e.type for e in events(place, "x") if e.type.startswith("approval")]
+    assert kinds == ["approval_requested", "approval_decided"]
+    assert done == [1]
+
+
+def test_a_denial_is_told_to_the_model(place: World) -> None:
+    with opened() as run:
+        calls = run.model_turn("", [call("pay", order=1), call("pay", order=2)]).tool_calls
+        runs, key = roster.runs_directory(place.store), calls[0].key
+        threading.Timer(0.3, lambda: decide(runs, "x", key, "denied", reason="no")).start()
+        assert run.ask(calls[0], wait=20.0) is False
+        assert run.call(calls[0]).status == "denied"
+        run.call(calls[1])
+        assert "not allowed: no" in run.context()[1]["content"]
+    assert done == [2]
+
+
+def test_an_answer_is_for_one_attempt(place: World) -> None:
+    from checkpointer import NoEffect
+
+    tries = [NoEffect("busy"), None]
+
+    @tool(effect="external", policy="person")
+    def fickle() -> str:
+        if error := tries.pop(0):
+            raise error
+        return "ok"
+
+    with open_run(".", run_id="x", tools=[fickle]) as run:
+        runs = roster.runs_directory(place.store)
+        for answer in ("failed", "completed"):
+            (asked,) = run.model_turn("", [call("fickle")]).tool_calls
+            with pytest.raises(NeedsPerson):
+                run.ask(asked)
+            decide(runs, "x", asked.key, "approved")
+            assert run.call(asked).status == answer
+
+
+def test_a_question_expires(place: World) -> None:
+    with opened() as run:
+        (asked,) = run.model_turn("", [call("pay", order=1)]).tool_calls
+        for _ in range(2):
+            with pytest.raises(NeedsPerson):
+                run.ask(asked, expires=timedelta(seconds=0.2))
+            time.sleep(0.3)
+        runs = roster.runs_directory(place.store)
+        decide(runs, "x", asked.key, "approved")
+        with pytest.raises(NeedsPerson):  # the answer came too late
+            run.call(asked)
+    assert done == []
+
+
+def test_a_policy_denies_and_asks(place: World) -> None:
+    def policy(asked: Any, what: Tool) -> Deny | Ask | None:
+        if asked.name != "pay":
+            return None
+        return Deny("too much") if asked.arguments["order"] > 10 else Ask("may I?")
+
+    with opened(policy=policy) as run:
+        run.call(write, {"path": "a", "text": "1"}, slot="w")
+        much, little = run.model_turn("", [call("pay", order=11), call("pay", order=1)]).tool_calls
+        assert run.call(much).result == "This call was not allowed: too much"
+        with pytest.raises(NeedsPerson):
+            run.call(little)
+        assert run.call(pay, {"order": 12}, slot="also").status == "denied"
+        assert run.call(pay, {"order": 12}, slot="also").status == "denied"
+        decide(roster.runs_directory(place.store), "x", little.key, "approved")
+        assert run.call(little).status == "completed"
+    assert done == [1]
+
+
+def test_context_is_cut_and_rewound(place: World) -> None:
+    with opened() as run:
+        first = run.user_message("one")
+        run.model_turn("two")
+        last = run.user_message("three")
+        run.compact(first, last - 1, "a summary")
+        assert [(m["role"], m["content"]) for m in run.context()] == [("summary", "a summary"), ("user", "three")]
+        run.rewind(run.context()[0]["seq"], why="a dead end")
+        assert [m["role"] for m in run.context()] == ["summary"]
+        run.memory("likes", "short answers")
+        run.user_message("for the helper", context="helper")
+        assert [m["content"] for m in run.context("helper")] == ["for the helper"]
+        before = run.context()
+    with opened() as run:
+        assert run.context() == before
+
+
+def test_its_secret_is_its_own(place: World) -> None:
+    with opened() as run:
+        run.call(pay, {"order": 1}, slot="p")
+    path = place.store / "runs" / "x" / "secret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    log = (path.parent / "events.jsonl").read_bytes()
+    assert path.read_bytes().hex().encode() not in log
+    path.unlink()
+    with pytest.raises(Damaged, match="secret"), opened():
+        pass
+
+
+def test_names_of_runs_and_tools_are_checked(place: World) -> None:
+    for name in ("../x", "", "a/b", ".hidden"):
+        with pytest.raises(Usage):
+            open_run(".", run_id=name)
+    with pytest.raises(NoStore), open_run(".", run_id="r77"):
+        pass
+    with pytest.raises(Usage, match="same name"):
+        open_run(".", tools=[pay, pay])
+    with pytest.raises(Usage, match="nothing can settle"):
+        tool(effect="external")(lambda: None)
+    with open_run(".", tools=[write]) as run:
+        pass
+    with open_run(".", run_id=run.handle, tools=[write]) as again:
+        assert again.state.resumptions
+
+
+def test_a_tool_that_is_gone_is_named(place: World) -> None:
+    with opened() as run:
+        run.model_turn("", [call("pay", order=1)])
+    with open_run(".", run_id="x", tools=[write]) as run, pytest.raises(Usage, match="pay"):
+        run.call(run.state.accepted[0])
+
+
+def test_the_lease_is_renewed_while_it_lives(place: World) -> None:
+    with opened(ttl=timedelta(seconds=0.3)):
+        lease = place.store / "runs" / "x" / "lease.json"
+        first = json.loads(lease.read_text())["until_ms"]
+        time.sleep(0.6)
+        assert json.loads(lease.read_text())["until_ms"] > first
+
+
+def test_the_command_line_shows_it(place: World) -> None:
+    with opened() as run:
+        run.user_message("write it")
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    assert "write it" in place.ckpt("log").out
+    assert subprocess.run(["true"]).returncode == 0
+    assert Path("a").read_text() == "2"
