@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,7 @@ def refused(path: str | bytes | Path, **environ: str) -> str | None:
     try:
         guard.refuse(os.fsencode(path), STORES, environ)
     except RefusedRoot as e:
-        assert e.kept
-        assert e.next
-        return e.message
+        return e.message if e.kept and e.next else "without a way on"
     return None
 
 
@@ -147,7 +144,10 @@ def test_survey_stops_early_and_names_the_largest(tmp_path: Path) -> None:
     found = guard.survey(os.fsencode(tmp_path), nothing, stop=100)
     assert not found.complete
     assert found.largest[0][0] == b"web/node_modules"
-    ignored: Callable[[bytes, bool], bool] = lambda path, is_dir: is_dir and path.endswith(b"node_modules")
+
+    def ignored(path: bytes, is_dir: bool) -> bool:
+        return is_dir and path.endswith(b"node_modules")
+
     assert guard.survey(os.fsencode(tmp_path), ignored, stop=100).complete
 
 
