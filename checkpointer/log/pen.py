@@ -91,7 +91,10 @@ class Pen:
         refuses one, `ValueError` where one lacks something, `Fenced`, `Behind`, `Finished`, `NoSpace`, `Failed`,
         `OutcomeUnknown`; but for the first two the pen is done with. Then nothing was written, but for the last.
         """
-        return self.decide(lambda state: events)
+        with self._mutex:
+            if isinstance(self._ended, Fenced) and self._pid == os.getpid():  # a renewal may have heard of it first
+                self._leave_late(events)
+            return self.decide(lambda state: events)
 
     def decide(self, choose: Callable[[RunState], Sequence[AnyEvent]]) -> tuple[AnyEvent, ...]:
         """Append what `choose` makes of the state; it is asked again if a shared pen had to catch up. None are fine."""
@@ -196,6 +199,7 @@ class Pen:
         """A completion that came too late is evidence for the next owner."""
         for event in placed:
             if isinstance(event, ToolCallCompleted):
+                event = event.model_copy(update={"id": event.id or self._world.event_id(), "epoch": self.epoch})
                 with contextlib.suppress(CheckpointerError):
                     self.log.post("late", event.id, letter(event, self._world))
 
