@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness.captures import Place, same, standing, told
@@ -64,7 +65,9 @@ MEDDLERS: dict[str, Callable[[bytes, int], None]] = {
     ],
     "a directory becomes a link": lambda root, n: [
         _try(os.rename, root + b"/a/in", root + b"/../in"),
-        _try(os.symlink, b"../../in", root + b"/a/in"),
+        _try(os.mkdir, root + b"/../outside"),
+        _try(_put, root + b"/../outside/secret", b"never ours"),
+        _try(os.symlink, b"../../outside", root + b"/a/in"),
     ],
     "a file is replaced": lambda root, n: [
         _put(root + b"/new", b"new"),
@@ -128,6 +131,30 @@ def test_the_workspace_goes_on_changing(place: Place, what: str) -> None:
     found = told(present.tree)
     for path in (b"a/1", b"c", b"a"):
         assert path in found
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_name_that_can_never_be_held_still(place: Place, stays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is something else each time it is opened: an error while it is there, and nothing when it is gone."""
+    _tree(place)
+    tries = 0
+
+    def unsteady(name: str, *more: Any) -> Any:
+        nonlocal tries
+        if name != "4":
+            return read_file(name, *more)
+        tries += 1
+        if tries == 5 and not stays:
+            os.unlink(place.root + b"/b/4")
+        raise Moved
+
+    monkeypatch.setattr("checkpointer.workspace.contents.read_file", unsteady)
+    if stays:
+        with pytest.raises(CaptureFailed, match="b/4 changes faster"):
+            place.look()
+    else:
+        same(place.look().tree, standing(place.root))
+    assert tries == 5
 
 
 def test_a_file_that_is_written_to_all_the_time_is_torn(place: Place) -> None:
@@ -207,10 +234,12 @@ def test_an_error_of_the_disk_is_an_error_of_the_capture(place: Place, number: i
 def test_nothing_that_could_block_is_opened(place: Place) -> None:
     os.mkfifo(place.root + b"/p")
     os.symlink(b"p", place.root + b"/l")
+    place.write("regular")
+    os.symlink(b"regular", place.root + b"/k")
     fd = os.open(place.root, os.O_RDONLY)
     sink = MemorySink(place.store.objects)
     try:
-        for name in ("p", "l", "missing", "."):
+        for name in ("p", "l", "k", "missing", "."):
             with pytest.raises(Moved):
                 read_file(name, fd, sink)
         for name in ("p", "missing"):
