@@ -17,32 +17,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 from checkpointer import disk
-from checkpointer.errors import CheckpointerError, IllegalEvent, NeedsPerson, Usage
-from checkpointer.events import (
-    MAIN,
-    ContextCompacted,
-    ContextRewound,
-    GuardrailTriggered,
-    MemoryWritten,
-    Trust,
-    UserMessage,
-)
-from checkpointer.events import Usage as Tokens
+from checkpointer.errors import Usage
 from checkpointer.run import acceptance, approvals, turnstile
 from checkpointer.run.calling import TRIES, Calling, Execution, current
-from checkpointer.run.desk import Answer, Ask, Desk, ToolCall, Turn
+from checkpointer.run.conversation import Conversation
+from checkpointer.run.desk import Answer, Ask, Desk, ToolCall
 from checkpointer.run.shield import shielded
 from checkpointer.run.turnstile import Turnstile
-from checkpointer.state import Place, RunState
+from checkpointer.state import Place
 from checkpointer.tools import NoEffect, Tool
 
 
-class Run:
+class Run(Conversation):
     """A run that this process owns; made by `open_run`. Usable by several threads: calls of one model turn may run side
     by side, those that may write files still one after another.
 
@@ -51,165 +42,9 @@ class Run:
     """
 
     def __init__(self, desk: Desk, gate: Turnstile) -> None:
-        self._desk = desk
+        super().__init__(desk)
         self._gate = gate
         self._calling = Calling(desk)
-        self.notices: list[str] = []
-
-    # -- looking
-
-    @property
-    def state(self) -> RunState:
-        """All that the log says so far; immutable."""
-        return self._desk.state
-
-    @property
-    def id(self) -> str:
-        """The run's own name, by which it is resumed."""
-        return self._desk.state.run
-
-    @property
-    def handle(self) -> str:
-        """The name that people type (`r7`)."""
-        return self._desk.files.handle
-
-    @property
-    def unprotected(self) -> str | None:
-        """Why the files are in no checkpoint now; None while all is well."""
-        trouble = self._desk.files.trouble
-        return None if trouble is None else trouble.message
-
-    def context(self, name: str = MAIN) -> list[dict[str, Any]]:
-        """What the model is to be asked with: see `checkpointer.run.contents` for the dicts. They are yours to change.
-
-        Raises `NeedsPerson` while the outcome of a call is unknown and the model was not told, `Usage` while calls of
-        its last turn were not called, `MissingObject` where large contents are gone.
-        """
-        state = self._ready(name)
-        return self._desk.contents.context(state, name)
-
-    def _ready(self, context: str) -> RunState:
-        """The state, if a model may be asked now."""
-        state = self.state
-        for doubt in state.doubts.values():
-            if not doubt.told:
-                call = state.call(doubt.key)
-                raise NeedsPerson(
-                    f"nobody knows whether {call.tool if call else doubt.key} happened: the model is not asked before",
-                    kept="all that is known is in the run's log",
-                    next=("ckpt uncertain", "ckpt settle"),
-                    key=doubt.key,
-                )
-        waiting = [slot for slot, waits in state.waiting.items() if waits.context == context]
-        if waiting:
-            raise Usage(f"{len(waiting)} calls of the last turn wait", next=("run.call(...) each of state.accepted",))
-        return state
-
-    # -- the conversation
-
-    def user_message(
-        self,
-        content: Any,
-        *,
-        slot: str | None = None,
-        trust: Trust = "trusted",
-        turn: bool = True,
-        context: str = MAIN,
-    ) -> int:
-        """Say something to the model; gives the message's seq. With a `slot` it is said once, however often this runs.
-
-        `turn=False` adds to the turn that goes on instead of opening one.
-        """
-        if slot is not None and slot in self.state.named:
-            filled = self.state.named[slot]
-            if filled.key is not None:
-                raise Usage(f"the slot {slot!r} holds a call")
-            return filled.seq
-        desk = self._desk
-        number = None
-        if turn and context == MAIN:
-            try:
-                number = desk.files.open_turn()
-            except CheckpointerError as e:
-                desk.files.trouble = e
-        said = UserMessage(
-            slot=slot, trust=trust, turn=number, content=content, context=context, **desk.files.now()
-        )  # fmt: skip
-        placed = desk.append(said)
-        desk.turn = number or desk.turn
-        return placed[0].seq
-
-    def model_turn(
-        self,
-        content: Any = None,
-        tool_calls: Sequence[Mapping[str, Any]] = (),
-        usage: Mapping[str, int] | Tokens | None = None,
-        *,
-        model: str | None = None,
-        stop: str | None = None,
-        cost_micros: int = 0,
-        context: str = MAIN,
-    ) -> Turn:
-        """Record what the model answered. Each of `tool_calls` is `{"name", "arguments", "id"}`, and gets its identity
-        here: an `external` one that was asked for before is the same action, unless it says `"repeat": True`.
-
-        `usage` counts tokens: `input`, `output`, `cache_read`, `cache_write`, `reasoning`. Calls of unknown tools, or
-        with arguments that do not fit, are denied at once. Raises as `context` does, `Usage`, `NotJson`.
-        """
-        self._ready(context)
-        return acceptance.accept(
-            self._desk,
-            tool_calls,
-            usage,
-            content=content,
-            model=model,
-            stop=stop,
-            cost_micros=cost_micros,
-            context=context,
-        )
-
-    def compact(self, from_seq: int, to_seq: int, summary: Any = None, *, context: str = MAIN) -> int:
-        """Put a summary in the place of the messages `from_seq` to `to_seq`; None says that they cannot be summed up.
-
-        Raises `IllegalEvent` where that would part a call from its answer.
-        """
-        event = ContextCompacted(
-            from_seq=from_seq,
-            to_seq=to_seq,
-            summarised=summary is not None,
-            summary=summary,
-            context=context,
-            **self._desk.files.now(),
-        )
-        return self._desk.append(event)[0].seq
-
-    def rewind(self, to_seq: int, why: str | None = None, *, context: str = MAIN) -> int:
-        """Forget every message after `to_seq`, 0 for all. What was done stays done, and known. As `compact` raises."""
-        event = ContextRewound(to_seq=to_seq, why=why, context=context, **self._desk.files.now())
-        return self._desk.append(event)[0].seq
-
-    def memory(self, memory: str, content: Any, *, trust: Trust = "model", context: str = MAIN) -> int:
-        """Record that something was stored to be remembered in other runs; storing it is the caller's."""
-        event = MemoryWritten(memory=memory, content=content, trust=trust, context=context, **self._desk.files.now())
-        return self._desk.append(event)[0].seq
-
-    def guardrail(self, guardrail: str, **facts: Any) -> int:
-        """Record that a guardrail acted: `severity`, `action`, and what else `GuardrailTriggered` holds."""
-        event = GuardrailTriggered(guardrail=guardrail, **{"context": MAIN, **facts}, **self._desk.files.now())
-        return self._desk.append(event)[0].seq
-
-    def finish(self, outcome: str, detail: Any = None) -> None:
-        """End the run for good. Raises `NeedsPerson` while the outcome of a call is unknown, `Usage` without words."""
-        if not outcome:
-            raise Usage("an outcome is a word", next=('run.finish("done")',))
-        try:
-            self._desk.pen.finish(outcome, detail=detail)
-        except IllegalEvent as e:
-            if not e.details.get("keys"):
-                raise
-            raise NeedsPerson(e.message, kept="the run stays open", next=("ckpt uncertain",)) from e
-
-    # -- calls
 
     def asked(self, what: Any, arguments: Any = None, *, slot: str | None = None, repeat: bool = False) -> ToolCall:
         """The call that `what` stands for, as `call` takes it."""

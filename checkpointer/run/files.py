@@ -71,6 +71,10 @@ class Files:
         """A checkpoint of the files as a call left them: what changed is the work of `step` (`t3.2`)."""
         return self._take("step", (step,))
 
+    def left(self, step: str) -> list[WorkspaceChanged]:
+        """A checkpoint of what a call that was cut off left: the work of `step`, or of nobody in particular."""
+        return self._take("crash", (step,) if step else ())
+
     def _take(self, kind: CheckpointKind, steps: tuple[str, ...]) -> list[WorkspaceChanged]:
         with self._mutex:
             try:

@@ -264,7 +264,7 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
             desk.append(*events)
         run.notices += notes
     desk.take_up()
-    settling.settle(desk)
+    settling.settle(desk, choice=wanted.files)
     desk.take_up()
 
 
