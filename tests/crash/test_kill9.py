@@ -57,8 +57,7 @@ def test_a_save_killed_at_random_moments(world: World) -> None:
             world.sound()
         before = world.files()
         world.write(f"d{i}/f{i * 100}", f"edited {i}\n")
-        status = world.ckpt("status", ok=0)
-        assert status.text
+        assert world.ckpt("status", ok=0 if world.stores() else 1).text
         edited = world.files()
         assert before.differing(edited) <= {f"d{i}/f{i * 100}".encode()}
         start = time.monotonic()
@@ -110,8 +109,8 @@ def test_a_restore_killed_with_an_edit_before_the_next_command(world: World, ver
             world.write(path, b"the user, round %d\n" % rounds)
             mine[path] = world.read(path)
         looked = world.files()
-        world.ckpt("status", ok=(0, 3))
-        world.ckpt("log", ok=(0, 3))
+        world.ckpt("status", cut_short=True)
+        world.ckpt("log", cut_short=True)
         same(looked, world.files())
         saved = world.ckpt("save", "--json", ok=(0, 3))
         done = settled(world, new, old, mine)
