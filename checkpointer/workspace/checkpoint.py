@@ -19,6 +19,8 @@ CheckpointKind = Literal[
     "base", "step", "turn", "save", "before-restore", "restore", "undo", "redo", "crash", "outside"
 ]
 By = Literal["person", "agent", "watch"]
+_KINDS = frozenset(get_args(CheckpointKind))
+_BYS = frozenset(get_args(By))
 OPERATIONS: frozenset[CheckpointKind] = frozenset(("undo", "redo", "restore"))
 
 
@@ -139,10 +141,10 @@ def decode(message: bytes, at: datetime) -> tuple[int, Meta]:
     try:
         trailers = message.decode("utf-8").split("\n\n", 1)[1].split("\n")
         pairs = [line.split(": ", 1) for line in trailers if line]
-        one = {key: value for key, value in pairs}
+        one = dict(pairs)
         many = [(key, _segment(value)) for key, value in pairs if key in ("Ckpt-Taken", "Ckpt-Left")]
         kind = one["Ckpt-Kind"]
-        if kind not in get_args(CheckpointKind) or one["Ckpt-By"] not in get_args(By):
+        if kind not in _KINDS or one["Ckpt-By"] not in _BYS:
             raise ValueError(kind)
         operation = None
         if "Ckpt-Unit" in one:

@@ -40,7 +40,14 @@ class PackFile:
         self.length = os.fstat(self.fd).st_size
 
     def close(self) -> None:
-        os.close(self.fd)
+        """Close it; without effect when it is. Also done when nobody has it any more."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        if getattr(self, "fd", -1) >= 0:
+            self.close()
 
     def header(self, offset: int) -> Header:
         raw = os.pread(self.fd, _HEADER, offset)

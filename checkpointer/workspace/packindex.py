@@ -80,7 +80,7 @@ class PackIndex:
         self._crcs = _OIDS + 20 * self.count
         self._near = self._crcs + 4 * self.count
         self._far = self._near + 4 * self.count
-        if len(data) < self._far + 40 or any(a > b for a, b in zip(self._fanout, self._fanout[1:], strict=False)):
+        if len(data) < self._far + 40 or list(self._fanout) != sorted(self._fanout):
             raise Damaged(f"{name}.idx is damaged")
         if len(data) <= _DIGEST_ALWAYS:
             self.check()
@@ -131,6 +131,15 @@ class PackIndex:
     def __iter__(self) -> Iterator[Placed]:
         """Every object, ordered by id."""
         return (Placed(self.oid(n), self.crc(n), self._offset(n)) for n in range(self.count))
+
+    def places(self) -> Iterator[tuple[bytes, int]]:
+        """Id and offset of every object: as iterating, but quick."""
+        near = struct.unpack_from(f">{self.count}I", self._data, self._near)
+        data = self._data
+        at = _OIDS
+        for n, offset in enumerate(near):
+            yield data[at : at + 20], self._offset(n) if offset & _FAR else offset
+            at += 20
 
     def by_offset(self) -> list[Placed]:
         """Every object in the order of the pack."""

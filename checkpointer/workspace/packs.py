@@ -28,7 +28,6 @@ T = TypeVar("T")
 _OPEN = 16
 _SMALL = 4096
 _GLANCE = 64 << 10
-_INDEX = re.compile(r"(pack-[0-9a-f]{40})\.(idx|pack)")
 
 
 class PackedObjects:
@@ -66,14 +65,10 @@ class PackedObjects:
             raise Damaged(f"the store is damaged: {e.filename} is missing") from e
         except OSError as e:
             raise Damaged(f"the store cannot be read: {e.strerror or e}") from e
-        found: dict[str, set[str]] = {}
-        for name in names:
-            match = _INDEX.fullmatch(name)
-            if match:
-                found.setdefault(match[1], set()).add(match[2])
-        indexed = {name for name, kinds in found.items() if "idx" in kinds}
+        indexed = {name[:-4] for name in names if _is_pack(name, ".idx")}
+        packed = {name[:-5] for name in names if _is_pack(name, ".pack")}
         self._fans = fans
-        self._unindexed = found.keys() - indexed
+        self._unindexed = packed - indexed
         gone = self._packs.keys() - indexed
         if gone:
             self._forget(gone)
@@ -100,7 +95,7 @@ class PackedObjects:
         if index.count > _SMALL:
             self._large.append(index)
             return
-        for oid, _, offset in index:
+        for oid, offset in index.places():
             self._small.setdefault(oid, (index, offset))
 
     def learn(self, name: str, index: bytes) -> None:
@@ -317,6 +312,10 @@ class PackedObjects:
             for rest in os.listdir(os.path.join(self.directory, fan)):
                 if re.fullmatch(r"[0-9a-f]{38}", rest):
                     yield bytes.fromhex(fan + rest)
+
+
+def _is_pack(name: str, suffix: str) -> bool:
+    return name.startswith("pack-") and name.endswith(suffix) and len(name) == 45 + len(suffix)
 
 
 def _verified(oid: bytes, kind: ObjectType, data: bytes) -> tuple[ObjectType, bytes]:

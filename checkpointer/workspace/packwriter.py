@@ -265,7 +265,7 @@ class PackWriter:
         name = f"pack-{digest.hex()}"
         target = os.path.join(self.directory, name)
         if self.keep:
-            disk.replace(f"{target}.keep", f"ckpt {self.token}\n".encode(), durable=False)
+            self._keep(f"{target}.keep")
         disk.sync(self._fd, self._temporary)
         os.close(self._fd)
         self._fd = None
@@ -283,6 +283,16 @@ class PackWriter:
         self._reset()
         self.objects.learn(name, index)
         return name
+
+    def _keep(self, path: str) -> None:
+        """The `.keep` file, before there is anything to keep. It needs no sync: no other machine's git is at work."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)  # of the same bytes, written and left by a process that was killed
+        fd = disk.create(path)
+        try:
+            disk.write_all(fd, f"ckpt {self.token}\n".encode())
+        finally:
+            os.close(fd)
 
     def abort(self) -> None:
         """Forget what was added since the last `finish`. Without effect when nothing was."""

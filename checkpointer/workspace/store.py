@@ -120,11 +120,18 @@ class Store(History):
     def _give_out(self, number: int) -> None:
         """Remember the number where a damaged newest checkpoint cannot take it along. A hint: not synced."""
         self._given = max(self._given, number)
+        path = os.path.join(self.directory, NUMBER)
         with contextlib.suppress(OSError):
-            path = os.path.join(self.directory, NUMBER)
-            if not os.path.isdir(os.path.dirname(path)):
+            try:
+                fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
                 disk.make_directory(os.path.dirname(path))
-            disk.replace(path, b"%d\n" % self._given, durable=False)
+                fd = disk.create(path)
+            try:
+                # In place: replacing it by name makes some file systems write it out at once.
+                os.pwrite(fd, b"%019d\n" % self._given, 0)
+            finally:
+                os.close(fd)
 
     def commit(
         self,

@@ -261,6 +261,18 @@ def test_a_thousand_packs_with_256_descriptors(store: Store, monkeypatch: pytest
     assert (time.perf_counter() - start) / 20_000 < 0.0002, "a miss is cheap"
 
 
+def test_descriptors_go_with_their_owner(store: Store) -> None:
+    ids = many(store, 3)
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(20):
+        objects = fresh(store)
+        assert all(objects.get(i) for i in ids)
+        chunks = objects.stream(ids[0])
+        next(chunks)
+    del objects, chunks
+    assert len(os.listdir("/dev/fd")) == before
+
+
 def test_what_another_process_wrote_is_found(store: Store) -> None:
     other = fresh(store)
     assert oid_of("blob", b"1") not in other
