@@ -80,6 +80,13 @@ class Beside:
         with disk.plain_errors(f"run {os.path.basename(self._directory)}"):
             disk.remove(self._path(box, event_id), missing_ok=True)
 
+    def forget_torn(self) -> None:
+        """Remove what was set aside."""
+        with disk.plain_errors(f"run {os.path.basename(self._directory)}"):
+            if os.path.isdir(self._path("torn")):
+                disk.remove_tree(self._path("torn"))
+                disk.sync_directory(self._directory)
+
     def set_aside(self, seq: int, data: bytes) -> None:
         """Keep the bytes of a write that was cut off after event `seq`."""
         self._put("torn", f"{seq}-{sha256(data).hexdigest()[:16]}", data)

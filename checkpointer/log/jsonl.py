@@ -247,18 +247,23 @@ class JsonlLog(Beside):
         with contextlib.suppress(OSError):  # only a hint: the claim stands in the log
             disk.replace(os.path.join(self.directory, "lease.json"), lease.encode(), durable=False)
 
-    def raw(self) -> Iterator[Raw]:
-        """The whole log, verified but not understood. Raises `LogDamaged`."""
-        return iter(Scan(lines(self.open()), START, raw))
+    def raw(self, after: Position = START) -> Scan[Raw]:
+        """The records after a place, verified but not understood. Raises `LogDamaged`."""
+        file = self.open()
+        file.seek(after.offset)
+        return Scan(lines(file), after, raw)
 
-    def swap(self, data: bytes, size: int, keep: str | None = None) -> None:
-        """Put other lines in the file's place, in one step, if it still has `size` bytes. Raises `Behind`.
+    def swap(self, data: bytes, expected: Position, keep: str | None = None) -> None:
+        """Put other lines in the file's place, in one step, if the log still ends there. Raises `Behind`.
 
-        The old file is kept under the name `keep`, or goes.
+        The old file is kept under the name `keep`, or goes; a torn tail is set aside.
         """
         with self._held() as fd:
-            if os.fstat(fd).st_size != size:
-                raise Behind(f"the log of run {self.run} has grown meanwhile", kept="nothing was written")
+            size = os.fstat(fd).st_size
+            if size < expected.offset or any(True for _ in self.raw(expected)):
+                raise Behind(f"the log of run {self.run} has changed meanwhile", kept="nothing was written")
+            if size > expected.offset:
+                self.set_aside(expected.seq, os.pread(fd, size - expected.offset, expected.offset))
             if keep is not None:
                 disk.link(self.path, os.path.join(self.directory, keep))
             disk.replace(self.path, data)

@@ -22,9 +22,10 @@ from checkpointer.state import apply, fold
 def redact(log: JsonlLog, seqs: Collection[int], why: str, *, by: str = "person", world: machine.World) -> LogRedacted:
     """Take the contents of these events out of the log, and append an event that says so; also in a finished run.
 
-    Large contents go with them, unless another event holds the same. Facts, digests and the chain stay: what is left
-    verifies as "redacted". A pen that is in use finds itself behind. A copy on another disk, a backup or a snapshot of
-    the file system is not reached. Raises `Usage` for an event that is not there, `Behind` if somebody wrote meanwhile.
+    Large contents go with them, unless another event holds the same, and so do the bytes of all torn writes. Facts,
+    digests and the chain stay: what is left verifies as "redacted". A pen that is in use finds itself behind. A copy on
+    another disk, a backup or a snapshot of the file system is not reached, nor are letters. Raises `Usage` for an event
+    that is not there, `Behind` if somebody wrote meanwhile.
     """
     known = catch_up(log)
     missing = sorted(set(seqs) - set(range(1, known.position.seq + 1)))
@@ -45,9 +46,10 @@ def redact(log: JsonlLog, seqs: Collection[int], why: str, *, by: str = "person"
             kept |= held
             lines.append(one.line + b"\n")
     lines += [sealed.line for sealed in seal(log, [event], known.position.sum, world)]
-    log.swap(b"".join(lines), known.position.offset)
+    log.swap(b"".join(lines), known.position)
     for name in gone - kept:
         log.forget(name)
+    log.forget_torn()
     return event
 
 
@@ -61,9 +63,9 @@ def migrate(log: JsonlLog, *, world: machine.World) -> str:
     lines: list[bytes] = []
     before: list[dict[str, Any]] = []
     made: list[AnyEvent] = []
-    total, size, old = record.NO_SUM, 0, False
-    for one in log.raw():
-        size += len(one.line) + 1
+    total, old = record.NO_SUM, False
+    whole = log.raw()
+    for one in whole:
         old = old or one.event.v != getattr(TYPES.get(one.event.type), "version", one.event.v)
         event, facts = _translated(log, one, before)
         sealed = (
@@ -83,7 +85,7 @@ def migrate(log: JsonlLog, *, world: machine.World) -> str:
     except IllegalEvent as e:
         raise Failed(f"run {log.run} cannot be migrated: {e.message}", kept="the log is as it was") from e
     name = f"events.{world.event_id()[:8]}.old.jsonl"
-    log.swap(b"".join(lines), size, name)
+    log.swap(b"".join(lines), whole.position, name)
     return os.path.join(log.directory, name)
 
 

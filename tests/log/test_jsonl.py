@@ -84,7 +84,14 @@ def test_a_log_that_was_written_anew_is_opened_anew(tmp_path: Path) -> None:
     script.world.dead.add(100)
     script.again()
     script.user("goes on")
+    with open(log.path, "ab") as f:
+        f.write(b"half a secret")
+    script.user("cuts it")
+    assert (tmp_path / "r1" / "torn").is_dir()
+    with open(log.path, "ab") as f:
+        f.write(b"and another half")
     redact(log, [4], "nor this", world=script.world)
+    assert not (tmp_path / "r1" / "torn").exists()
     assert list((tmp_path / "r1" / "objects").iterdir()) == []
     assert log.resolve(next(iter(log.read())).event.id) == 1
     for none in ([], [99], [0]):
