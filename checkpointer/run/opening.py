@@ -241,6 +241,7 @@ def _desk(wanted: Wanted, pen: Pen, files: Files, log: JsonlLog) -> Desk:
     names = Identity(secret(log.directory, state), state.tenant, state.operation)
     tools = {one.name: one for one in wanted.tools}
     desk = Desk(pen, Contents(log), files, names, tools, settle=lambda key: None, policy=wanted.policy)
+    desk.choice = wanted.files
     desk.tells = wanted.on_uncertain == "tell"
     desk.settle = lambda key: settling.settle(desk, key)
     desk.take_up()

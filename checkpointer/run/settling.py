@@ -1,4 +1,4 @@
-"""The calls that were cut off get their verdicts before anything else happens; the rules are those of `recovery`."""
+"""The calls that were cut off get their verdicts before anything else happens."""
 
 from __future__ import annotations
 
@@ -6,54 +6,57 @@ from collections.abc import Sequence
 
 from checkpointer.errors import NeedsPerson
 from checkpointer.events import ToolCallReconciled
-from checkpointer.recovery import Choice, Scene, Settled
+from checkpointer.recovery import Scene, Settled
 from checkpointer.recovery import settle as judge
 from checkpointer.run.desk import Desk
 from checkpointer.state import Call
 
 
-def settle(desk: Desk, key: str | None = None, *, choice: Choice = "ask") -> None:
+def settle(desk: Desk, key: str | None = None) -> list[Settled]:
     """Give verdicts on every call that was cut off, or on one. Raises `NeedsPerson` where a person must decide.
 
-    `choice` is what was said about files that such a call left other than they were. Where the model may be told
-    (`desk.tells`), an unknown outcome is no reason to stop.
+    Where the model may be told (`desk.tells`), such a call is no reason to stop.
     """
-    scene = Scene(desk.pen, desk.files, desk.tools, choice, desk.append)
-    settled = judge(scene, None if key is None else (key,))
-    left = [c for c in desk.state.uncertain if key in (None, c.key)]
-    if not left:
-        return
-    if desk.tells:
-        for call in left:
-            doubt = desk.state.doubts.get(call.key)
-            if doubt is None or not doubt.told:
-                _tell(desk, call)
-        return
-    raise _asks(left, settled)
-
-
-def _asks(left: Sequence[Call], settled: Sequence[Settled]) -> NeedsPerson:
-    said = {one.key: one for one in settled}
-    words = [f"{c.tool}: {said[c.key].rule}" if c.key in said else c.tool for c in left]
-    files = sorted({path for c in left if c.key in said for path in said[c.key].differing})
-    ways = ("ckpt resume --keep", "ckpt resume --restore", 'open_run(..., files="restore")') if files else ()
-    return NeedsPerson(
-        f"nobody knows whether this happened: {'; '.join(words)}",
-        kept="all that is known is in the run's log" + ("; the files are as they are" if files else ""),
-        next=(*ways, "ckpt uncertain", "ckpt settle"),
-        keys=[c.key for c in left],
-        paths=files,
-    )
+    scene = Scene(desk.pen, desk.files, desk.tools, desk.choice, desk.append)
+    said = judge(scene, None if key is None else (key,))
+    left = [c for c in (*desk.state.open, *desk.state.uncertain) if key in (None, c.key)]
+    if left and not desk.tells:
+        raise _open_questions(desk, left, said)
+    for call in left:
+        _tell(desk, call)
+    return said
 
 
 def _tell(desk: Desk, call: Call) -> None:
+    doubt = desk.state.doubts.get(call.key)
+    if call.status != "uncertain" or (doubt is not None and doubt.told):
+        return
     desk.append(
         ToolCallReconciled(
             key=call.key,
             attempt=call.attempt,
             verdict="tell",
-            rule="nobody can say",
+            rule="the model may be told",
             context=call.context,
             **desk.files.now(),
         )
+    )
+
+
+def _open_questions(desk: Desk, left: Sequence[Call], said: Sequence[Settled]) -> NeedsPerson:
+    """The error that names each call whose outcome is open, and why no rule settles it."""
+    rules = {one.key: one for one in said}
+    words = []
+    for call in left:
+        doubt = desk.state.doubts.get(call.key)
+        handle = f"u{doubt.number} " if doubt is not None and doubt.number is not None else ""
+        rule = rules.get(call.key)
+        words.append(f"{handle}{call.tool}" + (f" ({rule.rule})" if rule is not None else ""))
+    files = sorted({path for one in said if one.verdict != "retry" for path in one.differing})
+    return NeedsPerson(
+        f"nobody knows whether this happened: {', '.join(words)}",
+        kept="all that is known is in the run's log" + ("; the files stay as they are" if files else ""),
+        next=("ckpt uncertain", "ckpt settle", *(('open_run(..., files="restore")',) if files else ())),
+        keys=[call.key for call in left],
+        paths=files,
     )
