@@ -12,6 +12,7 @@ from typing import Any
 from checkpointer import disk
 from checkpointer.errors import Damaged, NewerFormat
 from checkpointer.workspace.entry import from_json, to_json
+from checkpointer.workspace.unreadable import unreadable
 
 FORMAT = 1
 NAME = "workspace.toml"
@@ -63,7 +64,8 @@ class Facts:
 def load(directory: str | os.PathLike[str]) -> Facts:
     """Read `workspace.toml` from a workspace's store directory.
 
-    Raises `NewerFormat`, and `Damaged` where it is missing or is not what `save` wrote.
+    Raises `NewerFormat`, `Damaged` where it is missing or is not what `save` wrote, `Failed` where it cannot be read
+    just now.
     """
     path = os.path.join(directory, NAME)
     try:
@@ -73,7 +75,7 @@ def load(directory: str | os.PathLike[str]) -> Facts:
     except FileNotFoundError:
         raise Damaged(f"{path} is missing") from None
     except OSError as e:
-        raise Damaged(f"{path} cannot be read: {e.strerror or e}") from e
+        raise unreadable(e, path) from e
     except (ValueError, KeyError, TypeError) as e:  # not UTF-8 and not TOML are ValueErrors
         raise Damaged(f"{path} is damaged: {e}") from e
 

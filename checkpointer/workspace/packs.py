@@ -20,6 +20,7 @@ from checkpointer.workspace.packfile import ID_DELTA, OFFSET_DELTA, TYPES, Heade
 from checkpointer.workspace.packindex import PackIndex
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.reindex import indexed_again
+from checkpointer.workspace.unreadable import unreadable
 
 __all__ = ["PackWriter", "PackedObjects"]
 
@@ -64,7 +65,7 @@ class PackedObjects:
         except FileNotFoundError as e:
             raise Damaged(f"the store is damaged: {e.filename} is missing") from e
         except OSError as e:
-            raise Damaged(f"the store cannot be read: {e.strerror or e}") from e
+            raise unreadable(e, "the store") from e
         indexed = {name[:-4] for name in names if _is_pack(name, ".idx")}
         packed = {name[:-5] for name in names if _is_pack(name, ".pack")}
         self._fans = fans
@@ -84,7 +85,7 @@ class PackedObjects:
         except FileNotFoundError:
             pass  # removed since the listing, by a gc
         except OSError as e:
-            self.damaged[name] = f"{name}.idx cannot be read: {e.strerror or e}"
+            self.damaged[name] = unreadable(e, f"{name}.idx").message
         except Damaged as e:
             self.damaged[name] = e.message
 
@@ -204,7 +205,10 @@ class PackedObjects:
                     small = pack.length <= _GLANCE
                     digest = pack.check_digest() if small else os.pread(pack.fd, 20, pack.length - 20)
                     fine = digest == index.pack_digest
-                except (OSError, Damaged):
+                except Damaged:
+                    fine = False
+                except OSError as e:
+                    unreadable(e, f"{name}.pack")
                     fine = False
                 self._checked.add(name)
                 if not fine:
@@ -225,7 +229,7 @@ class PackedObjects:
                 except Damaged as e:
                     problem = e
                 except OSError as e:
-                    problem = MissingObject(f"{index.name}.pack cannot be read: {e.strerror or e}")
+                    problem = unreadable(e, f"{index.name}.pack")
             path = self._loose(oid)
             if path is not None:
                 try:
@@ -233,7 +237,7 @@ class PackedObjects:
                 except Damaged as e:
                     problem = e
                 except OSError as e:
-                    problem = MissingObject(f"{path} cannot be read: {e.strerror or e}")
+                    problem = unreadable(e, path)
             if attempt == 0:
                 self.refresh()
             elif not self._index_again():

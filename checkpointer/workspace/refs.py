@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from checkpointer import disk
 from checkpointer.errors import Busy, Damaged
+from checkpointer.workspace.unreadable import unreadable
 
 _ID = re.compile(rb"[0-9a-f]{40}")
 _LINE = re.compile(rb"#.*|\^[0-9a-f]{40}|[0-9a-f]{40} [^ ]+")
@@ -88,7 +89,7 @@ class Refs:
             packed = self._packed().get(name)
             return None if packed is None else packed.encode()
         except OSError as e:
-            raise Damaged(f"{name} cannot be read: {e.strerror or e}") from e
+            raise unreadable(e, name) from e
 
     def read(self, name: str) -> str | None:
         """The id a ref names (40 hex digits), or None. Raises `Damaged`, with the `value`, where it names none."""
@@ -107,7 +108,7 @@ class Refs:
         except FileNotFoundError:
             return {}
         except OSError as e:
-            raise Damaged(f"packed-refs cannot be read: {e.strerror or e}") from e
+            raise unreadable(e, "packed-refs") from e
         out = {}
         for line in lines:
             oid, _, name = line.partition(b" ")

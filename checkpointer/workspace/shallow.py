@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 
 from checkpointer import disk
-from checkpointer.errors import Damaged
+from checkpointer.workspace.unreadable import unreadable
 
 NAME = "shallow"
 _ID = re.compile(r"[0-9a-f]{40}")
@@ -21,7 +21,7 @@ def load(path: str) -> frozenset[str]:
     except FileNotFoundError:
         return frozenset()
     except OSError as e:
-        raise Damaged(f"{NAME} cannot be read: {e.strerror or e}") from e
+        raise unreadable(e, NAME) from e
 
 
 def save(path: str, oids: Collection[str]) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from harness.machine import IS_ROOT, NOBODY
 from harness.shadow import checkpoint, contents, git, sound
 
-from checkpointer.errors import Damaged, MissingObject, TooOld
+from checkpointer.errors import Damaged, Failed, MissingObject, TooOld
 from checkpointer.workspace.repository import TIMELINE
 from checkpointer.workspace.store import DAMAGE, Store
 
@@ -230,6 +234,69 @@ def test_what_may_be_lost(store: Store, name: str, how: str) -> None:
     assert list(again.pinned()) == [2]
     assert len(again.checkpoints()) == 4
     assert checkpoint(again, {"f": b"5"}).number == 5
+
+
+def read_all(store: Store) -> None:
+    for made in store.checkpoints():
+        contents(store, made)
+
+
+def test_what_passes_is_not_taken_for_damage(store: Store) -> None:
+    before = Path(store.path, TIMELINE).read_bytes()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    held: list[int] = []
+    try:
+        for leave in range(4):
+            again = Store(store.path)
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(os.open("/dev/null", os.O_RDONLY))
+            for fd in held[len(held) - leave :]:
+                os.close(fd)
+            del held[len(held) - leave :]
+            try:
+                assert again.tip() == store.tip() or leave
+            except Failed as e:
+                assert not isinstance(e, Damaged)  # noqa: PT017
+            assert again.lost is None
+            assert again.notices == []
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert Path(store.path, TIMELINE).read_bytes() == before
+
+
+def test_what_may_not_be_read_is_not_damaged(
+    store: Store, tmp_path: Path, as_nobody: Callable[[Callable[[], None]], None]
+) -> None:
+    for place, _, names in os.walk(tmp_path):
+        for name in (".", *names):
+            os.chown(os.path.join(place, name), NOBODY, NOBODY)
+    closed = [
+        Path(store.path, TIMELINE),
+        *Path(store.objects.pack_directory).glob("*"),
+        Path(store.objects.pack_directory),
+    ]
+
+    def look() -> None:
+        for path in closed:
+            mode = path.stat().st_mode
+            path.chmod(0)
+            again = Store(store.path)
+            with pytest.raises(Failed, match="Permission denied"):
+                read_all(again)
+            assert again.notices == []
+            assert again.lost is None
+            path.chmod(mode)
+
+    if IS_ROOT:
+        os.chmod(tmp_path, 0o755)
+        for above in tmp_path.parents:
+            if above.stat().st_uid == os.getuid() and str(above).startswith("/tmp/"):
+                above.chmod(0o755)
+    as_nobody(look)
 
 
 def test_newer_formats_are_never_taken_for_damage(store: Store) -> None:
