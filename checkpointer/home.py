@@ -60,9 +60,13 @@ def open_place(place: Place, *, read_only: bool = False) -> Workspace:
     """
     from checkpointer.workspace.workspace import Workspace
 
-    if not read_only and place.state == "moved":
+    followed = not read_only and place.state == "moved"
+    if followed:
         place = _follow(place)
-    return Workspace(place.root, place.directory, read_only=read_only)
+    workspace = Workspace(place.root, place.directory, read_only=read_only)
+    if followed and place.old is not None:
+        workspace.notices.append(f"this directory was {show(place.old)}; its store has followed")
+    return workspace
 
 
 def find(start: bytes, *, read_only: bool = False) -> Workspace | None:

@@ -57,8 +57,6 @@ def save(call: Call, label: str | None, force_root: bool) -> int:
         progress: Progress = bar if tip is not None else Weighing(call, workspace, bar)
         by: By = "agent" if call.inside_agent() else "person"
         saved = workspace.save(kind="save", label=name, by=by, progress=progress)
-    if call.place().state == "remade":
-        home.accept(workspace)
     call.notices(workspace)
     note_prompt(workspace)
     if call.out.json:
@@ -99,7 +97,13 @@ def open_or_make(call: Call, *, force_root: bool = False) -> Workspace:
             next=("ckpt undo", "ckpt restore P"),
         )
     if place is not None:
-        return call.workspace(write=True)
+        workspace = call.workspace(write=True)
+        if place.state == "remade":
+            call.out.note(
+                f"note: {phrase.directory(place.root)} was made anew; older checkpoints are of the one before"
+            )
+            home.accept(workspace)
+        return workspace
     return call.opened(home.make(call.directory, force_root=force_root))
 
 

@@ -130,6 +130,8 @@ def normalised(text: str, base: Path) -> str:
     text = re.sub(r"-[0-9a-f]{16}\b", "-HASH", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"\b[\d.]+ (KB|MB)\b", "9 KB", text)
+    text = re.sub(r"checked \d[\d, a-z]+", "checked FILES", text)
+    text = re.sub(r'"checked": \{[^}]*\}', '"checked": FILES', text)
     return re.sub(r'("store_bytes": )\d+', r"\g<1>9", text)
 
 
