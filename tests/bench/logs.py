@@ -1,0 +1,101 @@
+"""The rows about logs: append beside one sync, replay beside `json.loads`, snapshot and tail beside full replay.
+
+    cd tests && python -m bench.logs [--events 100000] [--place DIR]
+
+The log is the one of `checkpointer.testing.long`; its mix is said there. Each row is the median of alternating pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from checkpointer.events import Commit, ToolCallCompleted, ToolCallStarted
+from checkpointer.log import JsonlLog, catch_up
+from checkpointer.replay import replay, save
+from checkpointer.snapshot import Snapshots
+from checkpointer.testing.long import lines
+from checkpointer.testing.script import Script
+
+
+def ratio(ours: Callable[[], object], base: Callable[[], object], rounds: int, clock: Callable[[], float]) -> float:
+    found = []
+    for _ in range(rounds):
+        began = clock()
+        base()
+        middle = clock()
+        ours()
+        found.append((clock() - middle) / (middle - began))
+    return statistics.median(found)
+
+
+def append(place: Path) -> float:
+    """One event, durable, beside writing as many bytes and syncing them."""
+    script = Script(JsonlLog(str(place / "append" / "r1")))
+    commit = Commit(id="9" * 40, number=1, captured=True)
+    calls = iter(range(10**9))
+
+    def one() -> None:
+        n = next(calls)
+        if n % 2 == 0:
+            arguments = {"command": "x" * 300}
+            script.put(
+                ToolCallStarted(
+                    context="main", commit=commit, key=f"k{n}", tool="t", effect="workspace", arguments=arguments
+                )
+            )
+        else:
+            script.put(ToolCallCompleted(context="main", commit=commit, key=f"k{n - 1}", result="y" * 400))
+
+    fd = os.open(place / "plain", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def plain() -> None:
+        os.write(fd, b"x" * 1000)
+        os.fdatasync(fd) if hasattr(os, "fdatasync") else os.fsync(fd)
+
+    return ratio(one, plain, 300, time.perf_counter)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--place", type=Path, default=Path(__file__).parents[2])
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.place) as directory:
+        place = Path(directory)
+        rows = [("durable append of one event / one sync", append(place), 1.3)]
+        log = JsonlLog(str(place / "long"))
+        (place / "long").mkdir()
+        with open(log.path, "wb") as f:
+            f.writelines(lines(given.events))
+
+        def loads() -> None:
+            with open(log.path, "rb") as f:
+                for line in f:
+                    json.loads(line)
+
+        name = f"replay of {given.events:,} events, chain verified / json.loads per line"
+        rows.append((name, ratio(lambda: catch_up(log), loads, 5, time.process_time), 1.7))
+        kept = Snapshots(str(place / "long" / "snapshots"))
+        whole = catch_up(log)
+        early = JsonlLog(str(place / "early"))
+        (place / "early").mkdir()
+        with open(early.path, "wb") as f:
+            f.writelines(one.line + b"\n" for one in log.read() if one.seq <= given.events - 100)
+        save(kept, catch_up(early))
+        assert replay(log, kept) == whole
+        tail = ratio(lambda: replay(log, kept), lambda: catch_up(log), 5, time.process_time)
+        rows.append(("snapshot and a tail of 100 / full replay", tail, 0.1))
+    for name, found, mark in rows:
+        sys.stdout.write(f"{name:70} {found:6.2f}  (<= {mark})\n")
+
+
+if __name__ == "__main__":
+    main()
