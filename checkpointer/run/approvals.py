@@ -6,14 +6,15 @@ A question survives a crash: asking again shows the one that is open. Another pr
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Literal
 
-from checkpointer import machine
-from checkpointer.errors import NeedsPerson, Usage
+from checkpointer import home, machine
+from checkpointer.errors import NeedsPerson, NoStore, Usage
 from checkpointer.events import ApprovalDecided, ApprovalRequested, Commit
 from checkpointer.log import JsonlRuns, catch_up, letter
+from checkpointer.run import roster
 from checkpointer.run.contents import DENIED, result
 from checkpointer.run.desk import Ask, Desk, ToolCall
 from checkpointer.state import Approval
@@ -116,13 +117,13 @@ def waits(call: ToolCall) -> NeedsPerson:
     return NeedsPerson(
         f"{call.name} waits for approval ({call.key[:12]})",
         kept="the question is in the run's log",
-        next=("checkpointer.decide(RUN DIRECTORY, KEY, ...), then start again",),
+        next=(f'checkpointer.decide(".", RUN, "{call.key[:12]}", "approved"), then start again',),
         key=call.key,
     )
 
 
 def decide(
-    runs: str | Path,
+    directory: str | bytes | os.PathLike[str],
     run: str,
     key: str,
     decision: Literal["approved", "denied"],
@@ -132,10 +133,13 @@ def decide(
 ) -> str:
     """Answer an open question of a run from outside it; gives the id of the event that its owner will append.
 
-    `runs` is the directory of runs, `key` the call's key or the beginning of it. Raises `Usage` where no such question
+    `directory` is in the workspace, `key` the call's key or the beginning of it. Raises `Usage` where no such question
     is open, `NoStore`, `LogDamaged`.
     """
-    log = JsonlRuns(str(runs)).log(run)
+    place = home.locate(os.path.realpath(os.fsencode(directory)))
+    if place is None:
+        raise NoStore(f"there are no runs in {os.fsdecode(directory)}")
+    log = JsonlRuns(os.fspath(roster.runs_directory(place.directory))).log(run)
     state = catch_up(log).state
     found = [a for a in state.approvals.values() if a.key.startswith(key) and a.status == "pending"]
     if len(found) != 1:

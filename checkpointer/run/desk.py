@@ -10,6 +10,7 @@ from typing import Any, Literal
 from checkpointer.errors import Usage
 from checkpointer.events import MAIN, AnyEvent
 from checkpointer.log import Pen
+from checkpointer.recovery import Choice
 from checkpointer.run.contents import Contents
 from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity
@@ -85,9 +86,9 @@ Policy = Callable[[ToolCall, Tool], Deny | Ask | None]
 
 @dataclass
 class Desk:
-    """`tells`: a model may go on while an outcome is unknown, once it was told.
-
-    `turn` is the number of the turn that goes on; `settle` gives a verdict on one uncertain call.
+    """`choice` is what a person said about files that a cut-off call left, `tells` whether a model may go on while an
+    outcome is unknown, once it was told. `turn` is the number of the turn that goes on. `settle` gives a verdict on
+    one uncertain call, or raises.
     """
 
     pen: Pen
@@ -95,9 +96,10 @@ class Desk:
     files: Files
     identity: Identity
     tools: Mapping[str, Tool]
-    settle: Callable[[str], None]
+    settle: Callable[[str], object]
     policy: Policy | None = None
     tells: bool = False
+    choice: Choice = "ask"
     turn: int | None = None
     steps: dict[int, int] = field(default_factory=dict)
     mutex: threading.RLock = field(default_factory=threading.RLock)

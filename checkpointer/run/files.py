@@ -75,10 +75,6 @@ class Files:
         """A checkpoint of what a call that was cut off left: the work of `step`, or of nobody in particular."""
         return self._take("crash", (step,) if step else ())
 
-    def left(self, step: str = "") -> list[WorkspaceChanged]:
-        """A checkpoint of the files as a crash left them; the work of `step`, if they can only be its own."""
-        return self._take("crash", (step,) if step else ())
-
     def _take(self, kind: CheckpointKind, steps: tuple[str, ...]) -> list[WorkspaceChanged]:
         with self._mutex:
             try:

@@ -265,7 +265,7 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
             desk.append(*events)
         run.notices += notes
     desk.take_up()
-    settling.settle(desk, choice=wanted.files)
+    settling.settle(desk)
     desk.take_up()
 
 

@@ -53,10 +53,11 @@ def _open_questions(desk: Desk, left: Sequence[Call], said: Sequence[Settled]) -
         rule = rules.get(call.key)
         words.append(f"{handle}{call.tool}" + (f" ({rule.rule})" if rule is not None else ""))
     files = sorted({path for one in said if one.verdict != "retry" for path in one.differing})
+    ways = ("ckpt resume --keep", "ckpt resume --restore", 'open_run(..., files="restore")') if files else ()
     return NeedsPerson(
         f"nobody knows whether this happened: {', '.join(words)}",
         kept="all that is known is in the run's log" + ("; the files stay as they are" if files else ""),
-        next=("ckpt uncertain", "ckpt settle", *(('open_run(..., files="restore")',) if files else ())),
+        next=(*ways, "ckpt uncertain", "ckpt settle"),
         keys=[call.key for call in left],
         paths=files,
     )

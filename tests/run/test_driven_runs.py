@@ -22,7 +22,6 @@ from checkpointer import Ask, Busy, Deny, Drift, NeedsPerson, decide, open_run, 
 from checkpointer.errors import Damaged, Finished, NoStore, Usage
 from checkpointer.events import Commit
 from checkpointer.log import JsonlLog
-from checkpointer.run import roster
 from checkpointer.tools import Tool
 
 done: list[int] = []
@@ -232,13 +231,12 @@ def test_a_question_survives_and_its_answer_counts_once(place: World) -> None:
         start()
     asked = calls[0]
     assert events(place, "x")[-1].how == "paused"
-    runs = roster.runs_directory(place.store)
     for _ in range(2):
         with pytest.raises(NeedsPerson), opened() as run:
             run.call(run.state.accepted[0])
     with pytest.raises(Usage):
-        decide(runs, "x", "no such key", "approved")
-    decide(runs, "x", asked.key[:8], "approved", who="me")
+        decide(".", "x", "no such key", "approved")
+    decide(".", "x", asked.key[:8], "approved", who="me")
     with opened() as run:
         assert run.ask(run.state.accepted[0], "really?")
         assert run.call(run.state.accepted[0]).result == 1
@@ -250,8 +248,8 @@ def test_a_question_survives_and_its_answer_counts_once(place: World) -> None:
 def test_a_denial_is_told_to_the_model(place: World) -> None:
     with opened() as run:
         calls = run.model_turn("", [call("pay", order=1), call("pay", order=2)]).tool_calls
-        runs, key = roster.runs_directory(place.store), calls[0].key
-        threading.Timer(0.3, lambda: decide(runs, "x", key, "denied", reason="no")).start()
+        key = calls[0].key
+        threading.Timer(0.3, lambda: decide(".", "x", key, "denied", reason="no")).start()
         assert run.ask(calls[0], wait=20.0) is False
         assert run.call(calls[0]).status == "denied"
         run.call(calls[1])
@@ -271,12 +269,11 @@ def test_an_answer_is_for_one_attempt(place: World) -> None:
         return "ok"
 
     with open_run(".", run_id="x", tools=[fickle]) as run:
-        runs = roster.runs_directory(place.store)
         for answer in ("failed", "completed"):
             (asked,) = run.model_turn("", [call("fickle")]).tool_calls
             with pytest.raises(NeedsPerson):
                 run.ask(asked)
-            decide(runs, "x", asked.key, "approved")
+            decide(".", "x", asked.key, "approved")
             assert run.call(asked).status == answer
 
 
@@ -287,8 +284,7 @@ def test_a_question_expires(place: World) -> None:
             with pytest.raises(NeedsPerson):
                 run.ask(asked, expires=timedelta(seconds=0.2))
             time.sleep(0.3)
-        runs = roster.runs_directory(place.store)
-        decide(runs, "x", asked.key, "approved")
+            decide(".", "x", asked.key, "approved")
         with pytest.raises(NeedsPerson):  # the answer came too late
             run.call(asked)
     assert done == []
@@ -308,7 +304,7 @@ def test_a_policy_denies_and_asks(place: World) -> None:
             run.call(little)
         assert run.call(pay, {"order": 12}, slot="also").status == "denied"
         assert run.call(pay, {"order": 12}, slot="also").status == "denied"
-        decide(roster.runs_directory(place.store), "x", little.key, "approved")
+        decide(".", "x", little.key, "approved")
         assert run.call(little).status == "completed"
     assert done == [1]
 
