@@ -93,6 +93,7 @@ class Call:
         """Give a workspace the configuration, and print its notices."""
         workspace.limit = self.config.integer("capture.limit")
         workspace.wait = float(self.config.integer("lock.wait"))
+        workspace.jobs = self.config.integer("capture.jobs") or None
         self.notices(workspace)
         return workspace
 

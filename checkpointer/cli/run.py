@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer import home
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Verbatim
 from checkpointer.cli.call import Call
 from checkpointer.cli.listing import named_paths
-from checkpointer.cli.save import note_prompt, open_or_make
+from checkpointer.cli.save import Weighing, note_prompt, open_or_make
 from checkpointer.errors import CheckpointerError, Usage
 from checkpointer.run.child import CannotStart, Child
 
@@ -81,9 +80,8 @@ def _begin(
         warn=lambda e: _say(call, f"NOT PROTECTED from here on: {e.message}", always=True),
     )
     with call.progress() as bar:
-        base = running.begin(progress=bar)
-    if call.place().state == "remade":
-        home.accept(workspace)
+        first = workspace.store.tip() is None
+        base = running.begin(progress=Weighing(call, workspace, bar) if first else bar)
     return workspace, running, base
 
 

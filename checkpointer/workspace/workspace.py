@@ -44,7 +44,7 @@ class Workspace:
     """`root` is absolute with links resolved; `directory` holds its store. Opening reads `workspace.toml` only.
 
     `limit` is the size in bytes above which a file that was never covered is not; `wait` how many seconds a writing
-    call waits for the lock. `notices` are lines for people. Writing raises `Busy`, `ReadOnlyStore`, `NoSpace`,
+    call waits for the lock; `jobs` how many processes read a large tree, None for as many as pay. `notices` are lines for people. Writing raises `Busy`, `ReadOnlyStore`, `NoSpace`,
     `CaptureFailed`, `Damaged`, `Failed`.
     """
 
@@ -54,6 +54,7 @@ class Workspace:
         self.read_only = read_only
         self.limit = DEFAULT_LIMIT
         self.wait = DEFAULT_WAIT
+        self.jobs: int | None = None
         self.notices: list[str] = []
         self.store = Store(directory / "shadow.git", read_only=read_only)
         self.facts = self._facts()
@@ -352,6 +353,7 @@ class Workspace:
             table=table,
             sink=sink,
             limit=self.limit,
+            jobs=self.jobs,
             must_cover=must_cover,
             progress=progress,
         )
