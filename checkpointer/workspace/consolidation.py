@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Set
-from typing import TYPE_CHECKING
 
 from checkpointer import disk
 from checkpointer.errors import Damaged
@@ -16,20 +15,19 @@ from checkpointer.workspace.packfile import TYPES
 from checkpointer.workspace.packs import PackedObjects
 from checkpointer.workspace.packwriter import PackWriter, entry_header
 
-if TYPE_CHECKING:
-    from checkpointer.workspace.store import Store
-
 ENOUGH = 50
 _SMALL = 16 << 20
 
 
-def consolidate(store: Store, *, enough: int = ENOUGH) -> int:
+def consolidate(objects: PackedObjects, notices: list[str], *, enough: int = ENOUGH) -> int:
     """Bring the smaller packs into one where there are `enough` of them; returns how many went.
 
     A large pack is left alone until the small ones are as large together. A pack with an unreadable object stays, with
-    a notice. Cut short, it leaves objects twice, never none. Raises `NoSpace`, `ReadOnlyStore`, `Failed`.
+    a notice. Cut short, it leaves objects twice, never none. The workspace lock is held. Raises `NoSpace`,
+    `ReadOnlyStore`, `Failed`.
     """
-    objects = store.objects
+    if len(objects.packs) < enough:
+        return 0
     objects.refresh()
     names = objects.packs.keys() - in_flight(objects) - objects.distrusted - objects.damaged.keys()
     if len(names) < enough:
@@ -51,7 +49,7 @@ def consolidate(store: Store, *, enough: int = ENOUGH) -> int:
                 copy_pack(objects, name, writer)
                 whole.append(name)
             except (Damaged, OSError) as e:
-                store.notices.append(f"{name} was left as it is: {e}")
+                notices.append(f"{name} was left as it is: {e}")
         made = writer.finish()
     drop_packs(objects, [name for name in whole if name != made])
     return len(whole)

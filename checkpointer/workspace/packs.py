@@ -18,11 +18,8 @@ from checkpointer.workspace import loose
 from checkpointer.workspace.objects import CHUNK, ObjectType, new_hash, oid_of
 from checkpointer.workspace.packfile import ID_DELTA, OFFSET_DELTA, TYPES, Header, PackFile
 from checkpointer.workspace.packindex import PackIndex
-from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.reindex import indexed_again
 from checkpointer.workspace.unreadable import unreadable
-
-__all__ = ["PackWriter", "PackedObjects"]
 
 T = TypeVar("T")
 

@@ -94,7 +94,7 @@ def gc(
         out.swept = _sweep(store, live, out)
     elif dry_run:
         return out
-    out.consolidated = consolidate(store)
+    out.consolidated = consolidate(store.objects, store.notices)
     return out
 
 

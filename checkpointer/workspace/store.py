@@ -16,6 +16,7 @@ from checkpointer.errors import Damaged, Failed, ReadOnlyStore
 from checkpointer.workspace import pins, repository, shallow
 from checkpointer.workspace.checkpoint import Checkpoint, Meta
 from checkpointer.workspace.commits import encode_commit, in_flight, read_commit
+from checkpointer.workspace.consolidation import consolidate
 from checkpointer.workspace.history import NUMBER, History
 from checkpointer.workspace.packwriter import PackWriter
 from checkpointer.workspace.refs import break_if_stale
@@ -239,6 +240,5 @@ class Store(History):
 
     def consolidate(self) -> None:
         """Bring many small packs into one, where there are enough of them; cheap otherwise."""
-        from checkpointer.workspace import consolidation
-
-        consolidation.consolidate(self)
+        self._prepare()
+        consolidate(self.objects, self.notices)

@@ -49,12 +49,12 @@ def test_bringing_together_leaves_large_and_damaged_packs(store: Store, monkeypa
     again = Store(store.path)
     again.objects.refresh()
     victim.write_bytes(whole[:40] + b"\1" + whole[41:])
-    assert consolidation.consolidate(again, enough=4) == 4
+    assert consolidation.consolidate(again.objects, again.notices, enough=4) == 4
     assert victim.exists()
     assert any(victim.stem in n for n in again.notices)
     victim.write_bytes(whole)
     assert len(Store(store.path).checkpoints()) == 5
-    assert consolidation.consolidate(Store(store.path), enough=2) == 2, "the large one is left"
+    assert consolidation.consolidate(Store(store.path).objects, [], enough=2) == 2, "the large one is left"
     sound(store)
 
 
@@ -66,7 +66,7 @@ def test_deltas_are_written_whole_when_brought_together(store: Store) -> None:
     for i in range(3):
         checkpoint(store, {"text": text + b"more %d" % i})
     known = {c.number: contents(store, c) for c in store.checkpoints()}
-    assert consolidation.consolidate(store, enough=2) == 4
+    assert consolidation.consolidate(store.objects, [], enough=2) == 4
     (pack,) = (n for n in os.listdir(store.objects.pack_directory) if n.endswith(".pack"))
     listed = git(store, "verify-pack", "-v", os.path.join(store.objects.pack_directory, pack))
     assert b"chain length" not in listed.stdout
@@ -96,7 +96,7 @@ def test_bringing_together_survives_a_kill_anywhere(tmp_path: Path, monkeypatch:
         store = Store(place / "shadow.git")
         monkeypatch.setattr(disk, "probe", stop)
         try:
-            consolidation.consolidate(store, enough=2)
+            consolidation.consolidate(store.objects, [], enough=2)
         except KeyboardInterrupt:
             killed += 1
         else:
@@ -106,7 +106,7 @@ def test_bringing_together_survives_a_kill_anywhere(tmp_path: Path, monkeypatch:
         again = Store(place / "shadow.git")
         assert {c.number: contents(again, c) for c in again.checkpoints()} == known
         checkpoint(again, {"b": b"more"})
-        consolidation.consolidate(again, enough=2)
+        consolidation.consolidate(again.objects, again.notices, enough=2)
         assert {c.number: contents(again, c) for c in again.checkpoints()[:-1]} == known
         sound(again)
     assert killed > 10

@@ -233,7 +233,7 @@ def test_without_space_what_can_go_goes(tmp_path: Path) -> None:
         assert store.consolidate() is None
         from checkpointer.workspace import consolidation
 
-        consolidation.consolidate(store, enough=2)
+        consolidation.consolidate(store.objects, [], enough=2)
         fill(small / "filler", leave=400_000)
         done = collect(store, facts, age=0)
         assert done.notes
