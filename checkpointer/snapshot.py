@@ -38,7 +38,7 @@ def plain(of: RunState) -> dict[str, Any]:
     data["owner"] = of.owner.model_dump() if of.owner else None
     data["tools"] = [[t.name, t.digest] for t in of.tools]
     data["commit"] = of.commit.model_dump() if of.commit else None
-    data["messages"] = {context: trail.rows() for context, trail in of.messages.items()}
+    data["messages"] = {context: [_short(row) for row in trail.rows()] for context, trail in of.messages.items()}
     data["trajectory"] = of.trajectory.rows()
     for name in ("over", "signatures", "named"):
         data[name] = getattr(of, name).entries()
@@ -80,7 +80,7 @@ _SLOT, _NEWEST, _ORIGIN = (Call._fields.index(name) for name in ("slot", "newest
 
 
 def _call(row: list[Any]) -> tuple[Any, ...]:
-    row = [*row, *_DEFAULTS[len(row) :]]
+    row.extend(_DEFAULTS[len(row) :])
     if isinstance(row[_SLOT], list):
         row[_SLOT] = tuple(row[_SLOT])
     if row[_ORIGIN] is not None:
@@ -96,9 +96,15 @@ def _commit(data: Any) -> Commit | None:
     return Commit.model_validate(data) if data is not None else None
 
 
+def _short(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A message's row; its end is left out where the message is its own source and answers nothing."""
+    return row[:3] if row[0] == row[3] and row[4] is None and row[5] is None else row
+
+
 def _message(row: list[Any]) -> tuple[Any, ...]:
-    slot = row[5]
-    return (*row[:5], None if slot is None else tuple(slot))
+    if len(row) == 3:
+        return (row[0], row[1], row[2], row[0], None, None)
+    return (row[0], row[1], row[2], row[3], row[4], row[5] and tuple(row[5]))
 
 
 def restored(data: dict[str, Any]) -> RunState:
