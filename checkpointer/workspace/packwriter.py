@@ -286,9 +286,11 @@ class PackWriter:
 
     def _keep(self, path: str) -> None:
         """The `.keep` file, before there is anything to keep. It needs no sync: no other machine's git is at work."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)  # of the same bytes, written and left by a process that was killed
-        fd = disk.create(path)
+        try:
+            fd = disk.create(path)
+        except FileExistsError:  # of the same bytes, written and left by a process that was killed
+            disk.remove(path)
+            fd = disk.create(path)
         try:
             disk.write_all(fd, f"ckpt {self.token}\n".encode())
         finally:

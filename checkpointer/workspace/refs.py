@@ -67,7 +67,7 @@ def lock_file(path: str, notices: list[str]) -> Iterator[int]:
         with contextlib.suppress(OSError):
             left = os.lstat(name)
             if (left.st_dev, left.st_ino) == (st.st_dev, st.st_ino):
-                os.unlink(name)  # never renamed: nothing was changed, so nothing durable is taken back
+                disk.remove(name, missing_ok=True)  # never renamed: nothing was changed
 
 
 class Refs:
