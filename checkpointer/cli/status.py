@@ -72,6 +72,7 @@ class Findings:
     redo: str | None = None
     open_turns: tuple[OpenTurn, ...] = ()
     uncertain: list[dict[str, Any]] = field(default_factory=list)
+    replay: dict[str, Any] = field(default_factory=dict)
     pending: bool = False
     store_bytes: int = 0
     count: int = 0
@@ -94,8 +95,11 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     """Look at everything a status tells; writes nothing."""
     from checkpointer.cli.show import next_undo
     from checkpointer.cli.titles import open_turns, titles, uncertain
+    from checkpointer.replay import Counters
 
-    found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain(workspace))
+    counters = Counters()
+    found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain(workspace, counters))
+    found.replay = counters.as_json()
     found.tip = workspace.store.tip()
     found.pending = workspace.store.pending() is not None
     found.store_bytes = bytes_below(place.directory)
@@ -221,6 +225,7 @@ def _document(found: Findings) -> dict[str, Any]:
         "store_bytes": found.store_bytes,
         "state": found.place.state,
         "pending": found.pending,
+        **found.replay,
     }
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from checkpointer.replay import Counters
     from checkpointer.workspace.timeline import OpenTurn
     from checkpointer.workspace.workspace import Workspace
 
@@ -60,6 +61,16 @@ def open_turns(workspace: Workspace) -> list[OpenTurn]:
     return roster.open_turns(workspace.directory)
 
 
-def uncertain(workspace: Workspace) -> list[dict[str, Any]]:
-    """Calls whose outcome is not known: `handle`, `about` and whatever else there is to say."""
-    return []
+def uncertain(workspace: Workspace, counters: Counters | None = None) -> list[dict[str, Any]]:
+    """Calls whose outcome is not known, oldest first: `handle`, `about` and whatever else there is to say.
+
+    `counters` gets what reading the logs cost.
+    """
+    import os
+
+    from checkpointer.cli.uncertain import document
+    from checkpointer.recovery import queue
+    from checkpointer.run import roster
+
+    directory = os.fspath(roster.runs_directory(workspace.directory))
+    return [document(item) for item in queue.waiting(directory, counters)]

@@ -184,13 +184,13 @@ def files_of(pen: Pen, call: Call, start: Start, workspace: Workspace) -> Files:
     if not changed:
         return Files(True, True, start=commit.number)
     paths = sorted(changed)
-    why = _shared(pen.state, call, workspace, commit.number) or _foreign(pen.state, call, start, present, paths)
+    why = _shared(pen.state, call, start, workspace, commit.number) or _foreign(pen.state, call, start, present, paths)
     return Files(
         True, False, differing=tuple(show(p) for p in paths), explained=not why, unexplained=why, start=commit.number
     )
 
 
-def _shared(state: RunState, call: Call, workspace: Workspace, number: int) -> str:
+def _shared(state: RunState, call: Call, start: Start, workspace: Workspace, number: int) -> str:
     """Why others' work may be among what differs, as far as log and timeline tell."""
     for other in (*state.live.values(), *state.over.values()):
         if other.key == call.key or other.status in ("accepted", "denied"):
@@ -201,8 +201,9 @@ def _shared(state: RunState, call: Call, workspace: Workspace, number: int) -> s
     for checkpoint in workspace.store.checkpoints():
         if checkpoint.number > number and checkpoint.kind in OPERATIONS:
             return f"there was a {checkpoint.kind} since (checkpoint {checkpoint.number})"
-        if checkpoint.number > number and checkpoint.kind != "crash" and checkpoint.meta.steps:
-            return f"{', '.join(checkpoint.meta.steps)} changed files since"
+        others = [step for step in checkpoint.meta.steps if step != start.step]
+        if checkpoint.number > number and checkpoint.kind != "crash" and others:
+            return f"{', '.join(others)} changed files since"
     return ""
 
 
