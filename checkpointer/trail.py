@@ -159,7 +159,7 @@ class Ledger(Mapping[K, V], Generic[K, V]):
 
     def _where(self, key: object) -> int:
         """Where the newest row of a key is that this view shows, or -1."""
-        where = self._book.where.get(key)  # type: ignore[call-overload]
+        where = self._book.where.get(key)  # type: ignore[arg-type]
         if where is None:
             return -1
         rows = where if isinstance(where, tuple) else (where,)

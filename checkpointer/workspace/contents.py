@@ -109,7 +109,7 @@ class Contents:
         seen: list[Stat | Seen] = [frame.stat]
         steady = True
         for e in entries:
-            if type(e) is str:
+            if isinstance(e, str):
                 seen.append(e)
                 continue
             try:

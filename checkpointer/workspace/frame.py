@@ -55,7 +55,7 @@ class Frame:
     def __init__(self, parent: Frame | None, name: str, fd: int, stat: Stat, old: Record | None, inside: bool) -> None:
         self.parent = parent
         self.name = name
-        self.path = name if parent is None or not parent.path else f"{parent.path}/{name}"
+        self.path: str = name if parent is None or not parent.path else f"{parent.path}/{name}"
         self.fd = fd
         self.stat = stat
         self.old = old

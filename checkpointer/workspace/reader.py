@@ -8,7 +8,7 @@ import stat
 import time
 from collections.abc import Callable
 from operator import attrgetter
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from checkpointer.errors import CaptureFailed, NoSpace
 from checkpointer.workspace.entry import show
@@ -136,6 +136,6 @@ def is_gitdir_file(name: str, directory: int) -> bool:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise Moved
-        return cast(bytes, os.pread(fd, 7, 0)) == b"gitdir:"
+        return os.pread(fd, 7, 0) == b"gitdir:"
     finally:
         os.close(fd)

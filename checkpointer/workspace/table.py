@@ -79,7 +79,7 @@ _LENGTH = 8
 
 def pack(value: object) -> bytes:
     """Equal values give equal bytes."""
-    return marshal.dumps(value, _VERSION)
+    return marshal.dumps(value, _VERSION)  # type: ignore[arg-type]
 
 
 def unpack_seen(seen: bytes) -> list[Any]:
