@@ -166,9 +166,26 @@ def test_a_table_of_other_checkpoints(place: Place) -> None:
     present = place.save()
     assert present.root != second.root
     same(present.tree, standing(place.root))
+    settled()
+    place.save()
+    assert place.look(table=Table.load(place.table_path)).bytes_read == 0
     table = Table.load(place.table_path)
     table.header = table.header._replace(root=b"\1" * 20)
     assert place.look(table=table).bytes_read > 0, "a table of a checkpoint that is not in the store counts for nothing"
+
+
+def test_what_is_gone_is_gone_from_the_table_too(place: Place) -> None:
+    for name in ("gone/in/f", "stays/f"):
+        place.write(name)
+    os.makedirs(place.root + b"/gone/empty")
+    os.mkfifo(place.root + b"/gone/p")
+    place.write("gone/odd", b"1", 0o600)
+    place.save()
+    shutil.rmtree(place.root + b"/gone")
+    place.save()
+    assert set(Table.load(place.table_path).records) == {"", "stays"}
+    place.write("stays/g")
+    same(place.save().tree, standing(place.root))
 
 
 def test_a_table_grows_by_what_changed_and_is_rewritten_in_time(place: Place) -> None:

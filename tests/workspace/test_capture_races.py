@@ -46,7 +46,7 @@ class Meddling(MemorySink):
 
 
 def _tree(place: Place) -> None:
-    for name in ("a/1", "a/2", "a/in/3", "b/4", "b/5", "c/deep/er/6", "top"):
+    for name in ("a/1", "a/2", "a/in/3", "b/4", "b/5", "c/deep/er/6", "c/side/7", "top"):
         place.write(name, name.encode())
 
 
@@ -55,6 +55,7 @@ MEDDLERS: dict[str, Callable[[bytes, int], None]] = {
     "a file is renamed": lambda root, n: _try(os.rename, root + b"/b/4", root + b"/b/0"),
     "a directory is deleted": lambda root, n: [_try(os.unlink, root + b"/a/in/3"), _try(os.rmdir, root + b"/a/in")],
     "a directory is renamed": lambda root, n: _try(os.rename, root + b"/c/deep", root + b"/c/other"),
+    "another directory is renamed": lambda root, n: _try(os.rename, root + b"/c/side", root + b"/c/tidy"),
     "a directory moves up": lambda root, n: _try(os.rename, root + b"/a/in", root + b"/a-in"),
     "a file becomes a directory": lambda root, n: [_try(os.unlink, root + b"/b/5"), _try(os.mkdir, root + b"/b/5")],
     "a file becomes a fifo": lambda root, n: [_try(os.unlink, root + b"/b/5"), _try(os.mkfifo, root + b"/b/5")],
@@ -89,7 +90,7 @@ def _put(path: bytes, data: bytes) -> None:
 
 @pytest.mark.parametrize("what", MEDDLERS)
 def test_the_workspace_changes_once_meanwhile(tmp_path: Path, what: str) -> None:
-    for at in range(1, 8):
+    for at in range(1, 9):
         place = Place(_fresh(tmp_path, at))
         _tree(place)
         before = standing(place.root)
