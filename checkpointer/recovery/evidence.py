@@ -15,6 +15,7 @@ from checkpointer.events import (
     ABSENT,
     Holder,
     RunResumed,
+    RunStarted,
     Terms,
     ToolCallCompleted,
     ToolCallStarted,
@@ -75,6 +76,7 @@ def start_of(pen: Pen, call: Call) -> Start:
     assert isinstance(event, ToolCallStarted)
     if event.epoch == pen.epoch:
         return Start(event, "ours", False, pen.state.owner, None, ttl)
+    ttl = _lease_of(pen, event.epoch)
     after = next((r for r in pen.state.resumptions if r.epoch == event.epoch + 1), None)
     if after is None:
         return Start(event, "unknown", False, None, None, ttl)
@@ -86,6 +88,13 @@ def start_of(pen: Pen, call: Call) -> Start:
         return Start(event, "dead", True, claim.previous, last, ttl)
     fate: OwnerFate = "released" if claim.after == "released" else lives
     return Start(event, fate, False, claim.previous, last, ttl)
+
+
+def _lease_of(pen: Pen, epoch: int) -> timedelta:
+    """How long the owner of an epoch might be silent."""
+    seq = next((r.seq for r in pen.state.resumptions if r.epoch == epoch), 1)
+    claim = pen.log.at([seq])[0].event
+    return timedelta(milliseconds=claim.ttl_ms if isinstance(claim, RunStarted | RunResumed) else 0)
 
 
 def _lives(owner: Holder | None) -> lease.Liveness:

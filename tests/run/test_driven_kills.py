@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 from driving import Loop, call
 from harness.world import World
@@ -91,3 +94,48 @@ def test_a_workspace_call_that_completed_stays_completed(world: World) -> None:
     assert len(loop.ledger("write")) == 1
     world.ckpt("undo")
     assert not world.has("b")
+
+
+WRITES = ([call("write", path="b", text="two"), call("write", path="c", text="three")],)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["append:4", "write-before", "write-after", "append:5", "write-before:2", "write-after:2", "append:7", "model:2"],
+)
+def test_files_come_out_the_same_wherever_a_writer_is_killed(world: World, place: str) -> None:
+    """Nobody else edits here, so what a call left halfway is put back and done again without asking."""
+    world.write("a", "one")
+    loop = Loop(world, *WRITES)
+    loop.die(place)
+    answer = loop.finish()
+    assert (world.read("a"), world.read("b"), world.read("c")) == (b"one", b"two", b"three")
+    assert [m["content"] for m in answer["context"] if m["role"] == "tool"] == ["written", "written"]
+    world.ckpt("undo")
+    assert world.read("a") == b"one"
+    assert not world.has("b")
+    assert not world.has("c")
+
+
+def test_an_edit_after_the_crash_is_never_overwritten_unasked(world: World) -> None:
+    world.write("a", "one")
+    loop = Loop(world, *WRITES)
+    loop.die("write-after", OPEN='{"ttl_s": 1}')
+    time.sleep(3)  # until then its owner might have been the one
+    world.write("b", "a person's")
+    world.write("d", "also a person's")
+    os.utime(world.at("b"), (0, 0))
+    loop.start(3)
+    assert world.read("b") == b"a person's"
+    loop.finish(OPEN='{"files": "restore"}')
+    assert (world.read("b"), world.read("c")) == (b"two", b"three")
+    assert not world.has("d")
+
+
+def test_a_key_that_is_still_known_is_sent_again(world: World) -> None:
+    loop = Loop(world, [call("keyed", order=7)])
+    for _ in range(3):
+        loop.die("keyed-after")
+    loop.finish()
+    assert len(loop.ledger("keyed")) == 4
+    assert len({one["key"] for one in loop.ledger("keyed")}) == 1
