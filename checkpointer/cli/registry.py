@@ -33,6 +33,9 @@ COMMANDS: dict[str, Entry] = {
     "save": Entry(_CLI + "save:save", "go back", "[-m LABEL]", "make a checkpoint now"),
     "pin": Entry(_CLI + "save:pin", "go back", "P [-m LABEL]", "keep a checkpoint for good, or name it"),
     "run": Entry(_CLI + "run:run", "agents", "[--agent NAME] [--] CMD...", "run a command that can be undone"),
+    "resume": Entry(
+        _CLI + "resume:resume", "agents", "[RUN] [--keep|--restore] [--no-exec]", "go on with a run that was cut off"
+    ),
     "runs": Entry(_CLI + "run:runs", "runs", "", "who worked here, since when, how it ended"),
     "events": Entry(_CLI + "events:events", "runs", "[RUN]", "a run's log, event by event"),
     "uncertain": Entry(

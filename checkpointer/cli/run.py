@@ -57,9 +57,9 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     try:
         report = running.carry_out(os.environ)
     except CannotStart as e:
-        _say(call, e.message)
+        say(call, e.message)
         return e.status
-    _say_after(call, workspace, running, report)
+    say_after(call, workspace, running, report)
     return report.status
 
 
@@ -77,7 +77,7 @@ def _begin(
         words,
         agent=agent or os.path.basename(words[0]),
         typed=sys.stdin.isatty(),
-        warn=lambda e: _say(call, f"NOT PROTECTED from here on: {e.message}", always=True),
+        warn=lambda e: say(call, f"NOT PROTECTED from here on: {e.message}", always=True),
     )
     with call.progress() as bar:
         first = workspace.store.tip() is None
@@ -101,52 +101,52 @@ def _refuse(call: Call, error: CheckpointerError) -> int:
 
 
 def _unprotected(call: Call, words: tuple[str, ...], error: CheckpointerError) -> int:
-    _say(call, f"NOT PROTECTED: {error.message}", always=True)
+    say(call, f"NOT PROTECTED: {error.message}", always=True)
     try:
         return Child(words, os.environ).wait()
     except CannotStart as e:
-        _say(call, e.message, always=True)
+        say(call, e.message, always=True)
         return e.status
 
 
-def _say(call: Call, text: str, *, always: bool = False) -> None:
+def say(call: Call, text: str, *, always: bool = False) -> None:
     (call.out.error if always else call.out.note)(f"ckpt: {text}")
 
 
 def _say_before(call: Call, workspace: Workspace, running: CommandRun, base: Saved) -> None:
     if running.closed:
         gone = ", ".join(running.closed)
-        _say(call, f"{gone} died before its end; what changed since is in checkpoint {base.checkpoint.number}")
+        say(call, f"{gone} died before its end; what changed since is in checkpoint {base.checkpoint.number}")
     where = phrase.directory(workspace.root)
     who = "what changes while it works is its turn, your own edits too"
-    _say(call, f"{running.handle} protects {where} from checkpoint {base.checkpoint.number} on; {who}")
+    say(call, f"{running.handle} protects {where} from checkpoint {base.checkpoint.number} on; {who}")
     if base.uncovered:
         from checkpointer.cli.save import uncovered_words
 
-        _say(call, "not covered: " + uncovered_words(workspace, base.uncovered))
+        say(call, "not covered: " + uncovered_words(workspace, base.uncovered))
     call.notices(workspace)
 
 
-def _say_after(call: Call, workspace: Workspace, running: CommandRun, report: Report) -> None:
+def say_after(call: Call, workspace: Workspace, running: CommandRun, report: Report) -> None:
     call.notices(workspace)
     if report.trouble is not None:
-        _say(call, f"NOT PROTECTED: {report.trouble.message}", always=True)
-        _say(call, f"the files as of before the trouble are in checkpoint {report.after}", always=True)
+        say(call, f"NOT PROTECTED: {report.trouble.message}", always=True)
+        say(call, f"the files as of before the trouble are in checkpoint {report.after}", always=True)
         for command in report.trouble.next:
             call.out.error(f"next: {command}")
         return
     note_prompt(workspace)
     if report.lost is not None:
-        _say(call, f"watching was incomplete ({report.lost}): steps may be joined, nothing is missing")
+        say(call, f"watching was incomplete ({report.lost}): steps may be joined, nothing is missing")
     changed = named_paths(workspace.diff(report.before, report.after)) if report.turns else []
     if not report.turns:
-        _say(call, f"{running.handle} changed nothing")
+        say(call, f"{running.handle} changed nothing")
         return
     turns = report.turns[0] if len(report.turns) == 1 else f"{report.turns[0]} to {report.turns[-1]}"
     if not changed:
-        _say(call, f"{turns} changed files and changed them back")
+        say(call, f"{turns} changed files and changed them back")
         return
-    _say(
+    say(
         call,
         f"{turns} changed {phrase.count(len(changed), 'file')}: {phrase.paths(changed)}   (undo: ckpt undo)",
     )

@@ -82,7 +82,7 @@ def _print(call: Call, found: Queue) -> None:
 
 def line(call: Call, item: Item) -> str:
     """`u1  r9  pay(order=881, cents=4200)  started 14:31:07, died before its answer`."""
-    at = f"started {_clock(item.started)}, " if item.started else ""
+    at = f"started {clock_of(item.started)}, " if item.started else ""
     return f"{call.out.style(item.name, 'yellow'):>4}  {item.handle:>4}  {item.words}  {at}{why_open(item)}"
 
 
@@ -108,7 +108,7 @@ def ways(item: Item) -> str:
     return "its own program can tell: ckpt resume"
 
 
-def _clock(at: datetime | None) -> str:
+def clock_of(at: datetime | None) -> str:
     if at is None:
         return ""
     local = at.astimezone()

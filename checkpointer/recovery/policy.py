@@ -196,7 +196,8 @@ def _external(case: Case) -> Judgement:
     if case.compensates is not None:
         return _person(case, "it was to take another call back, and was cut off itself")
     if case.terms.policy == "person":
-        return _person(case, "its tool leaves this to a person")
+        looked_up = "reconcile" in case.terms.offers or "keys" in case.terms.offers
+        return _person(case, "its tool leaves this to a person" if looked_up else "nothing to look it up with")
     expired = ""
     if "keys" in case.terms.offers:
         expired = key_problem(case)

@@ -39,27 +39,41 @@ def _group_lives(process: Process) -> bool:
     return process.group != process.pid or not leader or not process.started or leader == process.started
 
 
+def of_run(run: str, root: str) -> tuple[int, ...]:
+    """Live processes that were started inside a run of the workspace at `root`, by what their environment says."""
+    found = (pid for pid, held in _environments() if held.get("CKPT_RUN") == run and held.get("CKPT_WORKSPACE") == root)
+    return tuple(sorted(pid for pid in found if pid != os.getpid()))
+
+
 def _marked(key: str) -> Iterator[int]:
-    """Live processes whose environment names the key. Those of other users cannot be read, and could not be ours."""
-    wanted = b"CKPT_KEY=" + os.fsencode(key)
+    for pid, held in _environments():
+        value = held.get("CKPT_KEY", "")
+        if value == key or value.startswith(key + "/g"):
+            yield pid
+
+
+def _environments() -> Iterator[tuple[int, dict[str, str]]]:
+    """Our variables in the environment of each live process that has any. Those of other users cannot be read."""
     if sys.platform == "linux":
         for name in os.listdir("/proc"):
-            if name.isdigit():
-                try:
-                    with open(f"/proc/{name}/environ", "rb") as f:
-                        held = f.read().split(b"\0")
-                except OSError:
-                    continue
-                ours = any(one == wanted or one.startswith(wanted + b"/g") for one in held)
-                if ours and machine.started(int(name)) != machine.GONE:
-                    yield int(name)
+            if not name.isdigit():
+                continue
+            try:
+                with open(f"/proc/{name}/environ", "rb") as f:
+                    data = f.read()
+            except OSError:
+                continue
+            words = (word.partition(b"=") for word in data.split(b"\0") if word.startswith(b"CKPT_"))
+            held = {os.fsdecode(key): os.fsdecode(value) for key, _, value in words}
+            if held and machine.started(int(name)) != machine.GONE:
+                yield int(name), held
         return
     import psutil
 
     for process in psutil.process_iter():
         try:
-            value = process.environ().get("CKPT_KEY", "")
+            everything = process.environ()
         except (psutil.Error, OSError):
             continue
-        if value == key or value.startswith(key + "/g"):
-            yield process.pid
+        if any(key.startswith("CKPT_") for key in everything):
+            yield process.pid, everything

@@ -101,6 +101,11 @@ class CommandRun:
         self._open_turn(shlex.join(_text(word) for word in self.argv))
         return base
 
+    def go_on(self, pen: Pen, handle: str, known: int) -> None:
+        """Work on a run that was claimed again for this command, whose files are those of checkpoint `known`."""
+        self.pen, self.handle, self._known = pen, handle, known
+        self._open_turn(shlex.join(_text(word) for word in self.argv))
+
     def _close(self, run: roster.RunInfo, now: Checkpoint) -> bool:
         """End an observed run whose owner died. What changed after its last checkpoint may be anybody's."""
         if run.mode != "observed":
@@ -145,7 +150,12 @@ class CommandRun:
     def carry_out(self, environment: Mapping[str, str]) -> Report:
         """Start the command, wait for its end, capture what it changed. Raises `CannotStart`."""
         before = self._known
-        passed = {**environment, "CKPT_RUN": self.handle, "CKPT_EPOCH": str(self.pen.epoch)}
+        passed = {
+            **environment,
+            "CKPT_RUN": self.handle,
+            "CKPT_EPOCH": str(self.pen.epoch),
+            "CKPT_WORKSPACE": os.fsdecode(self.workspace.root),
+        }
         try:
             child = Child(self.argv, passed)
         except CheckpointerError:

@@ -33,7 +33,7 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
     workspace, known = files.workspace, state.commit
     if known is None or known.number is None:
         return files.before(), []
-    if _is_empty(workspace) and (tip := workspace.store.tip()) is not None and _holds_something(workspace, tip):
+    if is_empty(workspace) and (tip := workspace.store.tip()) is not None and _holds_something(workspace, tip):
         return _restore(files, tip.number, "the workspace was gone or empty")
     if any(call.effect != "read" for call in (*state.open, *state.uncertain)):
         return [], []  # recovery asks what the call that was cut off left
@@ -72,7 +72,7 @@ def drifted(workspace: Workspace, number: int) -> set[bytes]:
     return found
 
 
-def _is_empty(workspace: Workspace) -> bool:
+def is_empty(workspace: Workspace) -> bool:
     try:
         with os.scandir(workspace.root) as entries:
             return next(entries, None) is None
