@@ -33,6 +33,8 @@ def lost_numbers(history: History, checkpoints: Sequence[Checkpoint]) -> frozens
     for older, newer in pairwise(checkpoints):
         if newer.parent is not None and newer.parent != older.id:
             lost.update(range(older.number + 1, newer.number) or (older.number,))
+    if checkpoints and checkpoints[0].parent is not None:
+        lost.add(checkpoints[0].number - 1)  # and what was before it
     numbers = [checkpoint.number for checkpoint in checkpoints]
     for last in _noted_damage(history.directory):
         known = max((number for number in numbers if number <= last), default=0)

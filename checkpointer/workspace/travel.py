@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
-from checkpointer.errors import NothingToDo, Usage
+from checkpointer.errors import MissingObject, NothingToDo, Usage
 from checkpointer.workspace.basis import Basis
 from checkpointer.workspace.changeover import READABLE_IF_MUST, Changeover, CoverFirst, Decision, Scratch
 from checkpointer.workspace.checkpoint import By, Operation
@@ -65,14 +66,16 @@ def undo(
         open_turns = [turn for turn in open_turns if turn.alive]
 
     def decide(basis: Basis, scratch: Scratch) -> Decision:
-        selection = select_undo(
-            basis.timeline(workspace.facts),
-            selector,
-            mode=mode,
-            open_turns=open_turns,
-            head=workspace.branch(),
-            lost=basis.lost(),
-        )
+        lost = basis.lost()
+        with _but_for(lost):
+            selection = select_undo(
+                basis.timeline(workspace.facts),
+                selector,
+                mode=mode,
+                open_turns=open_turns,
+                head=workspace.branch(),
+                lost=lost,
+            )
         return _decided(basis, scratch, selection, mode, dry_run)
 
     changeover = Changeover(workspace, "undo", dry_run=dry_run, by=by, open_turns=open_turns, progress=progress)
@@ -83,12 +86,29 @@ def redo(
     workspace: Workspace, selector: Selector, mode: Mode, *, dry_run: bool, by: By, progress: Progress | None
 ) -> Outcome:
     def decide(basis: Basis, scratch: Scratch) -> Decision:
-        selection = select_redo(
-            basis.timeline(workspace.facts), selector, mode=mode, head=workspace.branch(), lost=basis.lost()
-        )
+        lost = basis.lost()
+        with _but_for(lost):
+            timeline = basis.timeline(workspace.facts)
+            selection = select_redo(timeline, selector, mode=mode, head=workspace.branch(), lost=lost)
         return _decided(basis, scratch, selection, mode, dry_run)
 
     return Changeover(workspace, "redo", dry_run=dry_run, by=by, progress=progress).run(decide)
+
+
+@contextlib.contextmanager
+def _but_for(lost: Collection[int]) -> Iterator[None]:
+    """That there is nothing to do is not the truth where checkpoints were lost."""
+    try:
+        yield
+    except NothingToDo as e:
+        if not lost:
+            raise
+        numbers = ", ".join(str(number) for number in sorted(lost))
+        raise MissingObject(
+            f"{e.message}; but checkpoint {numbers} cannot be read any more, and what it began is not known",
+            kept=e.kept or "nothing was written",
+            next=(*e.next, "ckpt verify"),
+        ) from e
 
 
 def _decided(
