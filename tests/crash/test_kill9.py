@@ -16,7 +16,7 @@ from harness.machine import SLOW, group, wait_until
 from harness.manifest import Manifest, same, untouched
 from harness.world import World
 
-ROUNDS = 50 if SLOW else 6
+ROUNDS = 50 if SLOW else 4
 FILES = 5_000
 
 
