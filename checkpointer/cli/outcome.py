@@ -121,24 +121,29 @@ def untouched(timeline: Timeline, outcome: Outcome) -> list[bytes]:
     return [p for p in named_paths(timeline.diff(unit.last, outcome.before)) if p not in touched]
 
 
-def git_words(root: bytes, timeline: Timeline, handle: str) -> str:
-    """What git did during a turn and keeps; empty where its refs did not move. Read from git's own log of HEAD."""
+def git_words(root: bytes, timeline: Timeline, handle: str, started: datetime | None = None) -> str:
+    """What git did during a turn and keeps; empty where its refs did not move. Read from git's own log of HEAD.
+
+    `started` is when the turn began, where a log tells it: the checkpoint before it may be much older.
+    """
     unit = next((u for u in timeline.units if u.handle == handle), None)
     if unit is None:
         return ""
     at = {c.number: c.meta.at for c in timeline.checkpoints}
-    start, end = at.get(unit.first), at.get(unit.last)
+    start, end = started or at.get(unit.first), at.get(unit.last)
     if start is None or end is None:
         return ""
     moved = _head_moves(root, start, end)
     if moved is None:
         return ""
-    new, branch = moved
+    new, branch, certain = moved
+    if not certain:  # git's clock has whole seconds: it may have moved right before
+        return f"git left alone: {branch} stays at {new[:7]}"
     return f"git left alone: {branch} moved to {new[:7]} during {handle} and still points there"
 
 
-def _head_moves(root: bytes, start: datetime, end: datetime) -> tuple[str, str] | None:
-    """Where HEAD was moved to between two times, and its branch, if it is still there."""
+def _head_moves(root: bytes, start: datetime, end: datetime) -> tuple[str, str, bool] | None:
+    """Where HEAD was moved to between two times, its branch, and whether it was surely then; if it is still there."""
     directory = _git_directory(root)
     if directory is None:
         return None
@@ -155,12 +160,12 @@ def _head_moves(root: bytes, start: datetime, end: datetime) -> tuple[str, str] 
         match = re.match(rb"([0-9a-f]{40}) ([0-9a-f]{40}) .*> (\d+) [+-]\d{4}\t", text)
         if match:
             moves.append((match[1], match[2], datetime.fromtimestamp(int(match[3]), UTC)))
-    # git's clock has whole seconds
-    during = [m for m in moves if start.timestamp() - 1 <= m[2].timestamp() <= end.timestamp() and m[0] != m[1]]
+    first = int(start.timestamp())
+    during = [m for m in moves if first <= m[2].timestamp() <= end.timestamp() + 1 and m[0] != m[1]]
     if not during or not moves or moves[-1][1] != during[-1][1]:
         return None
     name = head.removeprefix(b"ref: refs/heads/") if head.startswith(b"ref: ") else b"a detached HEAD"
-    return during[-1][1].decode(), name.decode("utf-8", "replace")
+    return during[-1][1].decode(), name.decode("utf-8", "replace"), during[-1][2].timestamp() > first
 
 
 def _git_directory(root: bytes) -> bytes | None:

@@ -178,7 +178,7 @@ def _say(call: Call, workspace: Workspace, result: Outcome, verb: str, bare: boo
     spared = told.untouched(after, result)
     if spared:
         call.out.line(f"untouched: {phrase.paths(spared)}")
-    words = told.git_words(workspace.root, after, result.unit)
+    words = told.git_words(workspace.root, after, result.unit, row.started if row is not None else None)
     if words:
         call.out.line(words)
     if not result.dry_run:
