@@ -20,7 +20,7 @@ from checkpointer import machine
 from checkpointer.errors import CheckpointerError, Fenced
 from checkpointer.events import MAIN, Commit, RunStarted, UserMessage, WorkspaceChanged
 from checkpointer.log import JsonlRuns, Pen, claim
-from checkpointer.run import roster
+from checkpointer.run import closing, roster
 from checkpointer.run.child import Child
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint, CheckpointKind
@@ -85,12 +85,12 @@ class CommandRun:
         """The files as they are go into a checkpoint, the run into its log. Raises what `save` and `claim` raise."""
         workspace = self.workspace
         with workspace.locked("run"):
-            dead = [run for run in roster.running(workspace.directory) if run.alive == "dead"]
+            dead = closing.dead(workspace)
             others = roster.others(self.workspace.directory, self.handle)
             base = workspace.save(
                 kind="crash" if dead else "base", runs=others.runs, steps=others.steps, progress=progress
             )
-            self.closed = [run.handle for run in dead if self._close(run, base.checkpoint)]
+            self.closed = closing.close(workspace, dead, base.checkpoint)
             facts = workspace.facts
             facts.last_run += 1
             facts.had_run = True
@@ -105,19 +105,6 @@ class CommandRun:
         """Work on a run that was claimed again for this command, whose files are those of checkpoint `known`."""
         self.pen, self.handle, self._known = pen, handle, known
         self._open_turn(shlex.join(_text(word) for word in self.argv))
-
-    def _close(self, run: roster.RunInfo, now: Checkpoint) -> bool:
-        """End an observed run whose owner died. What changed after its last checkpoint may be anybody's."""
-        if run.mode != "observed":
-            return False
-        log = JsonlRuns(os.fspath(roster.runs_directory(self.workspace.directory))).log(run.run)
-        try:
-            pen = claim(log, self._begin_event(run.run, None, now, run.command), shared=True)
-            pen.append(WorkspaceChanged(cause="edit", by="unknown", checkpoint=now.number, commit=_commit(now)))
-            pen.release("interrupted")
-        except CheckpointerError:
-            return False  # damaged, or somebody was faster: it is told by whoever reads it
-        return True
 
     def _claim(self, number: int, base: Checkpoint) -> Pen:
         runs = JsonlRuns(os.fspath(roster.runs_directory(self.workspace.directory)))

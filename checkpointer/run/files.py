@@ -6,13 +6,14 @@ error. Usable by several threads.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import Commit, WorkspaceChanged
-from checkpointer.run import roster
+from checkpointer.run import closing, roster
 from checkpointer.state import RunState
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import OPERATIONS, By, Checkpoint, CheckpointKind
@@ -57,9 +58,13 @@ class Files:
         """The same right after a look: the checkpoint as evidence, or why there is none."""
         return {"commit": self._commit} if self.trouble is None and self._commit is not None else self.now()
 
-    def base(self) -> list[WorkspaceChanged]:
-        """A first checkpoint, before the run does anything."""
-        return self._take("base", ())
+    def base(self) -> None:
+        """A first checkpoint, before the run does anything. Watched runs whose owner died end with it."""
+        dead = closing.dead(self.workspace)
+        self._take("crash" if dead else "base", ())
+        if dead and self.trouble is None:
+            with contextlib.suppress(CheckpointerError):
+                closing.close(self.workspace, dead, self.workspace.store.by_number(self._known))
 
     def before(self, parent: str = "") -> list[WorkspaceChanged]:
         """A checkpoint of the files as a call finds them. Gives what others did to them since, as events; what changed
@@ -96,9 +101,7 @@ class Files:
     def _noted(self, saved: Saved, *, ours: bool) -> Iterator[WorkspaceChanged]:
         """An event for each checkpoint that the run's log does not know of, but for the one made for our own step."""
         before = self._known
-        for checkpoint in self.workspace.store.checkpoints():
-            if checkpoint.number <= self._known:
-                continue
+        for checkpoint in self._since(saved.checkpoint):
             newest = checkpoint.number == saved.checkpoint.number
             self._commit = commit_of(checkpoint, captured=newest)
             if self._known and not (newest and ours and saved.created):
@@ -106,6 +109,14 @@ class Files:
             before = checkpoint.number
         self._known = max(self._known, saved.checkpoint.number)
         self._commit = commit_of(saved.checkpoint, captured=True)
+
+    def _since(self, newest: Checkpoint) -> list[Checkpoint]:
+        """The checkpoints that the run's log does not know of, oldest first."""
+        if newest.number <= self._known:
+            return []
+        if newest.number == self._known + 1:
+            return [newest]  # the usual case: no need to read the timeline
+        return [c for c in self.workspace.store.checkpoints() if c.number > self._known]
 
     def open_turn(self) -> int:
         """A number for a turn that begins now. Raises what `Workspace.locked` raises."""

@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 from types import TracebackType
@@ -33,6 +33,7 @@ from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity, secret
 from checkpointer.run.turnstile import Turnstile
 from checkpointer.snapshot import Snapshots
+from checkpointer.state import RunState
 from checkpointer.tools import Tool, check
 from checkpointer.workspace.workspace import Workspace
 
@@ -168,6 +169,8 @@ class _Held:
 def _open(wanted: Wanted) -> _Held:
     workspace = _workspace(wanted)
     runs = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory)))
+    if wanted.run_id is None and (again := _resumed(runs)) is not None:
+        wanted = replace(wanted, run_id=again)
     if wanted.run_id is None:
         handle, known, log = "", Folded(), None
     else:
@@ -189,11 +192,24 @@ def _open(wanted: Wanted) -> _Held:
         desk = _desk(wanted, pen, files, log)
         held = _Held(desk, Turnstile(workspace.directory / "writes.lock"), log)
         held.keep_alive()
+        held.run.notices += changed(known.state, pen.state)
         _take_up(wanted, held)
     except BaseException as e:
         (held or _Held(_bare(pen, files), Turnstile(workspace.directory / "writes.lock"), log)).leave(e)
         raise
     return held
+
+
+def _resumed(runs: JsonlRuns) -> str | None:
+    """The run that `ckpt resume` started this program for, which it let go under the epoch that it told us."""
+    name = os.environ.get("CKPT_RUN", "")
+    if name not in runs.runs():
+        return None
+    log = runs.log(name)
+    state = _replayed(log).state
+    log.close()
+    waits = state.mode == "driven" and state.status == "released"
+    return name if waits and os.environ.get("CKPT_EPOCH") == str(state.epoch) else None
 
 
 def _workspace(wanted: Wanted) -> Workspace:
@@ -251,6 +267,21 @@ def _desk(wanted: Wanted, pen: Pen, files: Files, log: JsonlLog) -> Desk:
 def _bare(pen: Pen, files: Files) -> Desk:
     """Enough of a desk to let a run go that could not be opened."""
     return Desk(pen, Contents(pen.log), files, Identity(b"", "", ""), {}, settle=lambda key: None)
+
+
+def changed(before: RunState, now: RunState) -> list[str]:
+    """What a run is resumed with that it was not left with, as lines for people."""
+    if before.status == "new":
+        return []
+    lines = []
+    for what in ("writer", "prompt"):
+        if getattr(before, what) != getattr(now, what):
+            lines.append({"writer": f"written by {now.writer} from here on", "prompt": "the prompt changed"}[what])
+    was, are = ({tool.name: tool.digest for tool in state.tools} for state in (before, now))
+    lines += [f"tool {name} is not here any more" for name in sorted(was.keys() - are.keys())]
+    lines += [f"tool {name} is new" for name in sorted(are.keys() - was.keys())]
+    lines += [f"tool {name} is declared otherwise now" for name in sorted(was) if are.get(name, was[name]) != was[name]]
+    return lines
 
 
 def _take_up(wanted: Wanted, held: _Held) -> None:

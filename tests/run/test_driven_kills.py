@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import pytest
@@ -44,6 +45,32 @@ def test_killed_again_and_again(loop: Loop) -> None:
     answer = loop.finish()
     assert [m["content"] for m in answer["context"] if m["role"] == "tool"] == ["one\n"] * 3
     assert loop.state().epoch == 8
+
+
+def test_interrupted_while_the_tool_runs(world: World) -> None:
+    loop = Loop(world, *PAYS)
+    child = loop.popen(STOP="pay-after")
+    while not loop.ledger("pay"):
+        time.sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in err
+    assert loop.types()[-2:] == ["tool_call_uncertain", "run_released"]
+    (doubt,) = loop.state().doubts.values()
+    assert (doubt.reason, doubt.number) == ("signal", 1)
+    assert loop.state().released == "interrupted"
+
+
+def test_interrupted_at_any_moment_it_goes_on(world: World) -> None:
+    world.write("a", "one\n")
+    loop = Loop(world, *WRITES, *READS)
+    for wait in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1):
+        child = loop.popen()
+        time.sleep(wait)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+    loop.finish(OPEN='{"files": "restore"}')
+    assert (world.read("b"), world.read("c")) == (b"two", b"three")
 
 
 def test_a_finished_call_is_answered_from_the_log(world: World) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -361,6 +362,21 @@ def test_a_tool_that_is_gone_is_named(place: World) -> None:
         run.call(run.state.accepted[0])
 
 
+def test_a_resume_names_what_changed(place: World) -> None:
+    with opened(prompt="be brief"):
+        pass
+    with opened(prompt="be brief") as run:
+        assert run.notices == []
+
+    @tool(effect="external", policy="person", risk="high")
+    def pay(order: int) -> None: ...
+
+    with open_run(".", run_id="x", tools=[pay], prompt="be long") as run:
+        assert run.notices == [
+            "the prompt changed", "tool write is not here any more", "tool pay is declared otherwise now",
+        ]  # fmt: skip
+
+
 def test_the_lease_is_renewed_while_it_lives(place: World) -> None:
     with opened(ttl=timedelta(seconds=0.3)):
         lease = place.store / "runs" / "x" / "lease.json"
@@ -376,3 +392,25 @@ def test_the_command_line_shows_it(place: World) -> None:
     assert "write it" in place.ckpt("log").out
     assert subprocess.run(["true"]).returncode == 0
     assert Path("a").read_text() == "2"
+
+
+def test_a_watched_run_that_died_ends_where_this_one_begins(place: World) -> None:
+    place.write("f", "1")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "checkpointer", "run", "--", "sh", "-c", "echo 2 > f; echo ready; exec sleep 60"],
+        env=place.env,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    child = [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    process.kill()
+    process.wait()
+    for pid in child:
+        os.kill(pid, signal.SIGKILL)
+    with opened() as run:
+        run.user_message("go")
+        run.call(write, {"path": "f", "text": "3"}, slot="w")
+    assert events(place, "r1")[-1].how == "interrupted"
+    place.ckpt("undo")
+    assert place.read("f") == b"2\n"
