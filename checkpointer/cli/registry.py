@@ -33,17 +33,11 @@ COMMANDS: dict[str, Entry] = {
     "save": Entry(_CLI + "save:save", "go back", "[-m LABEL]", "make a checkpoint now"),
     "pin": Entry(_CLI + "save:pin", "go back", "P [-m LABEL]", "keep a checkpoint for good, or name it"),
     "run": Entry(_CLI + "run:run", "agents", "[--agent NAME] [--] CMD...", "run a command that can be undone"),
-    "resume": Entry(
-        _CLI + "resume:resume", "agents", "[RUN] [--keep|--restore] [--no-exec]", "go on with a run that was cut off"
-    ),
+    "resume": Entry(_CLI + "resume:resume", "agents", "[RUN] [--keep|--restore]", "go on with a run that was cut off"),
     "runs": Entry(_CLI + "run:runs", "runs", "", "who worked here, since when, how it ended"),
     "events": Entry(_CLI + "events:events", "runs", "[RUN]", "a run's log, event by event"),
-    "uncertain": Entry(
-        _CLI + "uncertain:uncertain", "runs", "[U]", "calls of which nobody knows whether they happened"
-    ),
-    "settle": Entry(
-        _CLI + "uncertain:settle", "runs", "U --happened [FILE]|--did-not-happen|...", "say what became of such a call"
-    ),
+    "uncertain": Entry(_CLI + "uncertain:uncertain", "runs", "[U]", "calls whose outcome nobody knows"),
+    "settle": Entry(_CLI + "uncertain:settle", "runs", "U --happened|...", "say what became of such a call"),
     "workspaces": Entry(_CLI + "stores:workspaces", "store", "", "every directory that has a store"),
     "gc": Entry(_CLI + "stores:gc", "store", "", "drop old checkpoints, give space back"),
     "purge": Entry(_CLI + "purge:purge", "store", "PATH", "take a path's content out of every checkpoint"),
