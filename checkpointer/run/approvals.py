@@ -71,6 +71,7 @@ def ask(desk: Desk, call: ToolCall, question: Ask) -> Standing:
             **desk.files.now(),
         )
     )
+    desk.pen.flush()  # others read it
     return "pending"
 
 

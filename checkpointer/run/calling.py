@@ -225,7 +225,7 @@ class Calling:
         if ran.tool.effect == "read":
             answer = self._complete(ran, [], _words(error), effect="none", failed=True, again=stopped)
             return None if stopped else answer
-        events = self.desk.files.after(ran.step) if ran.writes and not stopped else []
+        events = self.desk.files.after(ran.step) if ran.writes else []
         if ran.tool.effect == "workspace" and not stopped and not isinstance(error, Partial):
             now = self.desk.files.verified().get("commit")
             if now is not None and now.captured and ran.found is not None:

@@ -35,7 +35,7 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
         return files.before(), []
     if is_empty(workspace) and (tip := workspace.store.tip()) is not None and _holds_something(workspace, tip):
         return _restore(files, tip.number, "the workspace was gone or empty")
-    if any(call.effect != "read" for call in (*state.open, *state.uncertain)):
+    if _explained(state):
         return [], []  # recovery asks what the call that was cut off left
     changed = drifted(workspace, known.number)
     if not changed:
@@ -54,6 +54,13 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
         paths=[show(path) for path in sorted(changed)],
         checkpoint=known.number,
     )
+
+
+def _explained(state: RunState) -> bool:
+    """May a call that was just cut off, or is still to be judged by the files, have changed them?"""
+    commits = (call.newest.commit for call in state.open if call.newest is not None)
+    wrote = any(commit is not None and commit.captured for commit in commits)
+    return wrote or any(c.effect == "workspace" for c in (*state.open, *state.uncertain))
 
 
 def drifted(workspace: Workspace, number: int) -> set[bytes]:

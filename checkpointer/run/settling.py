@@ -17,6 +17,7 @@ def settle(desk: Desk, key: str | None = None) -> list[Settled]:
 
     Where the model may be told (`desk.tells`), such a call is no reason to stop.
     """
+    desk.pen.flush()  # evidence is read from the log
     scene = Scene(desk.pen, desk.files, desk.tools, desk.choice, desk.append)
     said = judge(scene, None if key is None else (key,))
     left = [c for c in (*desk.state.open, *desk.state.uncertain) if key in (None, c.key)]

@@ -21,7 +21,7 @@ from harness.world import World
 
 from checkpointer import Ask, Busy, Deny, Drift, NeedsPerson, decide, open_run, tool
 from checkpointer.errors import Damaged, Finished, NoStore, Usage
-from checkpointer.events import Commit
+from checkpointer.events import Commit, Durability
 from checkpointer.log import JsonlLog
 from checkpointer.tools import Tool
 
@@ -375,6 +375,45 @@ def test_a_resume_names_what_changed(place: World) -> None:
         assert run.notices == [
             "the prompt changed", "tool write is not here any more", "tool pay is declared otherwise now",
         ]  # fmt: skip
+
+
+def test_what_an_interrupted_shell_wrote_is_its_own_work(place: World) -> None:
+    @tool(effect="external", policy="person")
+    def shell() -> None:
+        place.write("made", "by the shell")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_run(".", run_id="x", tools=[shell]) as run:
+        run.call(shell, slot="s")
+    for _ in range(2):
+        with pytest.raises(NeedsPerson, match="shell"), open_run(".", run_id="x", tools=[shell]):
+            pass
+    place.write("made", "by a person")
+    with pytest.raises(Drift, match="made"), open_run(".", run_id="x", tools=[shell]):
+        pass
+
+
+def test_a_log_may_be_synced_in_batches(place: World) -> None:
+    tries = [OSError("lost"), None]
+
+    @tool(effect="external", keys_kept=timedelta(hours=1))
+    def send(*, key: str) -> str:
+        said = (place.store / "runs" / "x" / "events.jsonl").read_text()
+        assert key in said.splitlines()[-1]  # an effect outside begins after its start is on disk
+        if error := tries.pop(0):
+            raise error
+        return key
+
+    with open_run(
+        ".", run_id="x", tools=[send, write], durability=Durability(kind="batched", events=50, ms=60_000)
+    ) as run:
+        run.user_message("go")
+        calls = run.model_turn("", [call("write", path="a", text="1"), call("send")]).tool_calls
+        answers = [run.call(c) for c in calls]
+        assert answers[1].result == calls[1].key
+        before = run.context()
+    with open_run(".", run_id="x", tools=[send, write]) as run:
+        assert run.context() == before
 
 
 def test_the_lease_is_renewed_while_it_lives(place: World) -> None:
