@@ -204,15 +204,14 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("first", KINDS)
+@pytest.mark.parametrize("first", list(KINDS)[:-1])
 def test_every_kind_becomes_every_kind(world: World, first: str) -> None:
+    """Forth by the undo of a restore, back by the restore: each pair of kinds both ways."""
     world.write("y", "stays\n")
     world.sh(KINDS[first])
     start = world.save()
     before = world.files()
-    for second in KINDS:
-        if second == first:
-            continue
+    for second in list(KINDS)[list(KINDS).index(first) + 1 :]:
         world.sh(KINDS[second])
         after = world.files()
         world.go("restore", str(start), to=before, timeout=20.0)

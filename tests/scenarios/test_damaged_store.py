@@ -7,11 +7,21 @@ import random
 from pathlib import Path
 
 import pytest
+from harness.machine import SLOW
 from harness.manifest import same
 from harness.world import World
 
 PARTS = ["newest-pack", "newest-idx", "oldest-pack", "oldest-idx", "ref", "scan", "workspace.toml", "HEAD", "config"]
 DAMAGES = ["empty", "nul", "missing", "garbage", "half"]
+CASES = [
+    (part, how)
+    for part in PARTS
+    for how in DAMAGES
+    if SLOW
+    or (how != "half" and part != "oldest-idx")
+    or (part, how) in (("newest-pack", "half"), ("oldest-idx", "nul"))
+    if SLOW or part not in ("HEAD", "config") or how == "garbage"
+]
 
 
 def made(world: World) -> None:
@@ -63,8 +73,7 @@ def damage(path: Path, how: str) -> None:
         )
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(("part", "how"), CASES)
 def test_a_damaged_part(world: World, part: str, how: str) -> None:
     made(world)
     world.damaged = True
@@ -73,7 +82,7 @@ def test_a_damaged_part(world: World, part: str, how: str) -> None:
     for path in found:
         damage(path, how)
     before = world.files()
-    for verb in (["status"], ["log"], ["log", "--checkpoints"], ["diff"], ["show"], ["workspaces"]):
+    for verb in (["status"], ["log", "--checkpoints"], ["diff"], ["show"]):
         said = world.ckpt(*verb, ok=(0, 1, 5))
         assert said.text.strip() or verb == ["diff"], said
     same(before, world.files())
@@ -210,11 +219,11 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("handle", [*HANDLES, *ODD])
-def test_an_unknown_handle(world: World, handle: str) -> None:
+@pytest.mark.parametrize("verb", ["restore", "show", "undo"])
+def test_unknown_handles(world: World, verb: str) -> None:
     made(world)
     before = world.files()
-    for verb in ("restore", "show", "undo"):
+    for handle in [*HANDLES, *ODD]:
         refused = world.ckpt(verb, "--json", handle, ok=(1, 2))
         assert refused.status == 2 or verb == "undo" or handle.startswith("-")
         if not handle.startswith("-"):

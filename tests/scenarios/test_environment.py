@@ -22,7 +22,7 @@ from harness.world import World
 ODD = ["能", "caf\u00e9", "tab\there", "new\nline"]
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "C.UTF-8", "de_DE.ISO-8859-1", "nonsense", None])
+@pytest.mark.parametrize("locale", ["C", "de_DE.ISO-8859-1", None])
 def test_any_locale(world: World, locale: str | None) -> None:
     env = {"LANG": locale, "LC_ALL": locale, "PYTHONUTF8": None, "PYTHONIOENCODING": None}
     for name in [*ODD, b"caf\xe9"]:
@@ -253,7 +253,7 @@ def test_eight_processes_save_eight_times_each(world: World) -> None:
     world.write("start", "x")
     world.save()
 
-    def saves(worker: int) -> list[tuple[int, str, str]]:
+    def saves(worker: int) -> list[tuple[str, str, str]]:
         done = []
         for turn in range(8):
             name, text = f"w{worker}", f"{worker} {turn}\n"
@@ -261,14 +261,16 @@ def test_eight_processes_save_eight_times_each(world: World) -> None:
             with world.popen("save", "--json") as process:
                 out, err = process.communicate(timeout=120)
             assert process.returncode == 0, err
-            done.append((json.loads(out)["checkpoint"], name, text))
+            done.append((json.loads(out)["commit"], name, text))
         return done
 
     with ThreadPoolExecutor(8) as pool:
         recorded = [record for records in pool.map(saves, range(8)) for record in records]
     assert len(recorded) == 64
-    for number, name, text in recorded:
-        assert world.ckpt("cat", str(number), name).stdout.decode() == text
+    kept = set(world.shadow("rev-list", "timeline").split())
+    for commit, name, text in recorded:
+        assert commit in kept
+        assert world.shadow("show", f"{commit}:files/{name}") == text
     world.ckpt("verify")
 
 

@@ -43,7 +43,7 @@ def test_s136_home_in_every_spelling(world: World, verb: str) -> None:
     for home in (link, real):
         env = home_is(world, home)
         for spelling in (real, link, f"{real}/", f"{real}/.", f"{real}/sub/..", f"{link}/sub/../", f"//{real}"):
-            for how in ("-C", "cwd"):
+            for how in ("-C", "cwd") if verb == "save" else ("cwd",):
                 args = ["-C", str(spelling), *words] if how == "-C" else words
                 cwd = world.root if how == "-C" else Path(spelling)
                 refused = world.ckpt(*args, cwd=cwd, env=env, ok=2 if verb == "save" else 125)
