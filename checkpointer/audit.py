@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from checkpointer.errors import CheckpointerError, Damaged, NewerFormat
 from checkpointer.workspace import facts as facts_file
-from checkpointer.workspace import shallow
+from checkpointer.workspace import loose, shallow
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.commits import in_flight, read_commit
 from checkpointer.workspace.extras import REASONS, Extras
@@ -140,12 +140,11 @@ def _objects(objects: PackedObjects, audit: Audit, progress: Progress | None) ->
             if progress is not None:
                 progress("objects", audit.checked["objects"], total, 0)
     for oid in objects.loose():
-        try:
-            for _ in objects.stream(oid) if objects.kind(oid) == "blob" else [objects.get(oid)]:
-                pass
+        problem = loose.problem(objects.loose_path(oid), oid)
+        if problem:
+            audit.add("object", problem)
+        else:
             sound.add(oid)
-        except Damaged as e:
-            audit.add("object", e.message)
         audit.count("objects")
     return sound
 

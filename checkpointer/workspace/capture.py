@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
 from checkpointer.workspace.contents import COARSE_SLACK_NS, Terms
-from checkpointer.workspace.entry import PERMISSIONS, below
+from checkpointer.workspace.entry import PERMISSIONS, below, show
 from checkpointer.workspace.extras import Extras
 from checkpointer.workspace.found import Found, Unread
 from checkpointer.workspace.gathering import Gathering
@@ -75,19 +75,26 @@ def capture(
         else:
             gathering.everything = True
             root_id = _assemble(files, usual, base, records, found.unread, gathering)
+    gone = {path for path, r in old.records.items() if r[REPOSITORY]}
+    gone -= {path for path, r in records.items() if r[REPOSITORY]}
     stamps = {path: stamps.get(path, b"") for path, r in records.items() if r[REPOSITORY]}
     if old is not table:
         table.forget()
     table.update(Header(root_id, usual, _identity(tracked, stamps), terms.started_ns), found.changed, found.removed)
     return Present(
-        tree=base if base is not None and root_id == base.root else Tree(gathering, root_id, "the present"),
+        tree=Tree(gathering, root_id, base.name if base is not None and root_id == base.root else "the present"),
         records=records,
         unread=found.unread,
         rules=ours.rules,
         files=Record(*records[""]).below,
         bytes_read=found.tally.bytes,
-        notices=list(tracked.notices),
+        notices=[*tracked.notices, *map(_gone, sorted(gone))],
     )
+
+
+def _gone(directory: str) -> str:
+    git = os.fsencode(f"{directory}/.git" if directory else ".git")
+    return f"{show(git)} is gone: a repository is in no checkpoint, so no undo brings it back"
 
 
 def _terms(
@@ -140,7 +147,7 @@ def _usable(table: Table, base: Tree | None, stored: Objects | None) -> Table:
     """The table, or an empty one with the usual modes where its records cannot belong to what is stored."""
     usual = base.extras.usual_modes() if base is not None else Header().usual
     header = table.header
-    if isinstance(stored, PackedObjects) and stored.distrusted:
+    if isinstance(stored, PackedObjects) and stored.doubts:
         table = Table()  # its records rest on objects that may be gone: read every file
     if base is not None and table.records and header.root and header.usual == usual:
         known = header.root == base.root or (stored is not None and header.root in stored)

@@ -7,7 +7,7 @@ from typing import IO, get_args
 
 from checkpointer.errors import Damaged
 from checkpointer.workspace import deflate
-from checkpointer.workspace.objects import CHUNK, ObjectType
+from checkpointer.workspace.objects import CHUNK, ObjectType, new_hash
 
 _READ = 64 << 10
 
@@ -87,3 +87,17 @@ def read(path: str) -> tuple[ObjectType, bytes]:
     """Type and content of a loose object."""
     found = LooseObject(path)
     return found.kind, b"".join(found.chunks())
+
+
+def problem(path: str, oid: bytes) -> str:
+    """What is wrong with a loose object; empty where nothing is."""
+    try:
+        found = LooseObject(path)
+        h = new_hash(found.kind, found.size)
+        for chunk in found.chunks():
+            h.update(chunk)
+        return "" if h.digest() == oid else f"{path}: its content is not what its id says"
+    except Damaged as e:
+        return f"{path}: {e.message}"
+    except OSError as e:
+        return f"{path}: {e.strerror or e}"

@@ -225,3 +225,12 @@ def apply_delta(base: bytes, delta: bytes, name: str) -> bytes:
         return bytes(out)
     except IndexError:
         raise Damaged(f"{name} is damaged: a delta is cut short") from None
+
+
+def chunks_of(path: str, header: Header) -> Iterator[bytes]:
+    """Content of an entry in chunks, from a descriptor of its own: the reader may take its time."""
+    pack = PackFile(path)
+    try:
+        yield from pack.inflate_chunks(header)
+    finally:
+        pack.close()

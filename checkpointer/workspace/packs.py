@@ -16,7 +16,7 @@ from typing import TypeVar
 from checkpointer.errors import Damaged, MissingObject
 from checkpointer.workspace import loose
 from checkpointer.workspace.objects import CHUNK, ObjectType, new_hash, oid_of
-from checkpointer.workspace.packfile import ID_DELTA, OFFSET_DELTA, TYPES, Header, PackFile
+from checkpointer.workspace.packfile import ID_DELTA, OFFSET_DELTA, TYPES, PackFile, chunks_of
 from checkpointer.workspace.packindex import PackIndex
 from checkpointer.workspace.reindex import indexed_again
 from checkpointer.workspace.unreadable import unreadable
@@ -49,7 +49,8 @@ class PackedObjects:
         self._unindexed: set[str] = set()
         self._checked: set[str] = set()
         self.distrusted: set[str] = set()
-        """Packs that `distrust_damaged_packs` found damaged: read from in need, never relied upon."""
+        """Packs that were found damaged: read from in need, never relied upon."""
+        self._unsound: set[bytes] = set()
 
     # What is there
 
@@ -180,14 +181,23 @@ class PackedObjects:
         self._look()
         if oid in self._small or any(index.find(oid) is not None for index in self._large):
             return True
-        return bool(self._fans) and self._loose(oid) is not None
+        return bool(self._fans) and oid not in self._unsound and self._loose(oid) is not None
 
     def _loose(self, oid: bytes) -> str | None:
-        text = oid.hex()
-        if text[:2] not in self._fans:
+        if oid.hex()[:2] not in self._fans:
             return None
-        path = os.path.join(self.directory, text[:2], text[2:])
+        path = self.loose_path(oid)
         return path if os.path.exists(path) else None
+
+    def loose_path(self, oid: bytes) -> str:
+        """Where the object's own file stands, if it has one."""
+        text = oid.hex()
+        return os.path.join(self.directory, text[:2], text[2:])
+
+    @property
+    def doubts(self) -> int:
+        """How many packs and loose objects were found damaged so far; 0 while everything read was sound."""
+        return len(self.distrusted) + len(self._unsound)
 
     def distrust_damaged_packs(self) -> None:
         """From now on, do not count as stored what stands in a pack that is not what its idx file says.
@@ -220,6 +230,7 @@ class PackedObjects:
         self._look()
         problem: Damaged | None = None
         for attempt in range(3):
+            bad: set[str] = set()
             for index, offset in self._places(oid):
                 try:
                     return packed(self.open_pack(index.name), offset)
@@ -227,6 +238,7 @@ class PackedObjects:
                     problem = e
                 except OSError as e:
                     problem = unreadable(e, f"{index.name}.pack")
+                bad.add(index.name)
             path = self._loose(oid)
             if path is not None:
                 try:
@@ -239,8 +251,11 @@ class PackedObjects:
                 self.refresh()
             elif not self._index_again():
                 break
+        self._unsound.add(oid)
         if problem is None:
             raise MissingObject(f"object {oid.hex()} is not in the store", object=oid.hex())
+        self.distrusted |= bad
+        self._forget(set())
         raise type(problem)(f"object {oid.hex()}: {problem.message}", object=oid.hex()) from problem
 
     def _index_again(self) -> bool:
@@ -272,7 +287,7 @@ class PackedObjects:
             if header.number not in TYPES or header.size <= CHUNK:
                 data = self.get(oid)[1]
                 return (data[at : at + CHUNK] for at in range(0, len(data), CHUNK))
-            return _verified_chunks(oid, header.size, _chunks_of(pack.path, header))
+            return _verified_chunks(oid, header.size, chunks_of(pack.path, header))
 
         def unpacked(path: str) -> Iterator[bytes]:
             found = loose.LooseObject(path)
@@ -333,11 +348,3 @@ def _verified_chunks(oid: bytes, size: int, chunks: Iterator[bytes]) -> Iterator
             yield chunk
     if h.digest() != oid:
         raise Damaged(f"object {oid.hex()}: its content is not what its id says", object=oid.hex())
-
-
-def _chunks_of(path: str, header: Header) -> Iterator[bytes]:
-    pack = PackFile(path)  # opened for this alone: the reader may take its time
-    try:
-        yield from pack.inflate_chunks(header)
-    finally:
-        pack.close()

@@ -160,7 +160,7 @@ class Store(History):
 
     def heal(self, writer: PackWriter) -> None:
         """A capture found what the newest checkpoint holds: what of it was damaged in the store is stored again."""
-        if self.objects.distrusted and writer.finish() is not None:
+        if self.objects.doubts and writer.finish() is not None:
             self._let_go()
             self.notices.append("the newest checkpoint was damaged in the store; what it holds is stored again")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from checkpointer import disk
 from checkpointer.errors import Damaged, NoSpace
+from checkpointer.workspace import loose
 from checkpointer.workspace.commits import in_flight
 from checkpointer.workspace.consolidation import copy_pack, drop_packs
 from checkpointer.workspace.history import History
@@ -142,12 +143,14 @@ def _drop(history: History, names: list[str], swept: Swept) -> None:
 
 
 def _drop_loose(objects: PackedObjects, live: set[bytes], swept: Swept) -> None:
+    """Loose objects that nobody needs go, and damaged ones of which a sound pack has another."""
+    sound = [index for name, index in objects.packs.items() if name not in objects.distrusted]
     with disk.plain_errors("the store"):
         for oid in list(objects.loose()):
-            if oid not in live:
-                path = os.path.join(objects.directory, oid.hex()[:2], oid.hex()[2:])
+            path = objects.loose_path(oid)
+            if oid not in live or (loose.problem(path, oid) and any(i.find(oid) is not None for i in sound)):
                 swept.bytes += os.path.getsize(path)
-                swept.objects += 1
+                swept.objects += oid not in live
                 disk.remove(path, missing_ok=True)
 
 

@@ -13,6 +13,7 @@ from checkpointer.workspace.basis import Basis
 from checkpointer.workspace.changeover import READABLE_IF_MUST, Changeover, CoverFirst, Decision, Scratch
 from checkpointer.workspace.checkpoint import By, Operation
 from checkpointer.workspace.directories import Directories
+from checkpointer.workspace.doubt import once_more
 from checkpointer.workspace.entry import below, show
 from checkpointer.workspace.merge import Merger
 from checkpointer.workspace.obstacle import Mode
@@ -50,6 +51,7 @@ def finished(settled: Settled) -> Outcome:
     )
 
 
+@once_more
 def undo(
     workspace: Workspace,
     selector: Selector,
@@ -82,6 +84,7 @@ def undo(
     return changeover.run(decide)
 
 
+@once_more
 def redo(
     workspace: Workspace, selector: Selector, mode: Mode, *, dry_run: bool, by: By, progress: Progress | None
 ) -> Outcome:
@@ -154,6 +157,7 @@ def _decided(
     )
 
 
+@once_more
 def restore(
     workspace: Workspace,
     number: int,

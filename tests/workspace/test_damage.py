@@ -14,8 +14,12 @@ import pytest
 from harness.machine import IS_ROOT, NOBODY
 from harness.shadow import checkpoint, contents, git, sound
 
-from checkpointer.errors import Damaged, Failed, MissingObject, TooOld
+from checkpointer.errors import Damaged, Failed, MissingObject, NewerFormat, TooOld
+from checkpointer.workspace.checkpoint import Meta
+from checkpointer.workspace.facts import Facts
+from checkpointer.workspace.gittree import FILE, TREE, encode_tree
 from checkpointer.workspace.repository import TIMELINE
+from checkpointer.workspace.retention import Limits, gc
 from checkpointer.workspace.store import DAMAGE, Store
 
 pytestmark = pytest.mark.damages_store
@@ -300,16 +304,9 @@ def test_what_may_not_be_read_is_not_damaged(
 
 
 def test_newer_formats_are_never_taken_for_damage(store: Store) -> None:
-    from harness.shadow import empty
-
-    from checkpointer.errors import NewerFormat
-    from checkpointer.workspace.checkpoint import Meta
-    from checkpointer.workspace.gittree import FILE, TREE, encode_tree
-
     tip = store.tip()
     assert tip is not None
     with store.writer() as writer:
-        empty(writer)
         blob = writer.add("blob", b'{"version": 2}')
         nothing = writer.add("tree", b"")
         root = writer.add("tree", encode_tree([(b"extras.json", FILE, blob), (b"files", TREE, nothing)]))
@@ -318,3 +315,32 @@ def test_newer_formats_are_never_taken_for_damage(store: Store) -> None:
     for tree in (store.tree(made), store.salvaged(made)):
         with pytest.raises(NewerFormat):
             _ = tree.extras
+
+
+@pytest.mark.parametrize("how", KINDS)
+def test_a_loose_object_is_not_relied_upon_once_it_was_found_damaged(store: Store, tmp_path: Path, how: str) -> None:
+    aside = tmp_path / "aside"
+    os.rename(store.objects.pack_directory, aside)
+    os.mkdir(store.objects.pack_directory, 0o700)
+    for pack in sorted(aside.glob("*.pack")):
+        with open(pack, "rb") as f:
+            git(store, "unpack-objects", "-q", stdin=f)
+    again = Store(store.path)
+    tree = again.tree(again.checkpoints()[-1])
+    path = Path(again.objects.loose_path(tree.files))
+    whole = again.objects.get(tree.files)[1]
+    path.chmod(0o600)
+    damage(path, how)
+    again = Store(store.path)
+    with pytest.raises(Damaged, match="checkpoint 4"):
+        again.tree(again.checkpoints()[-1]).entry(b"f")
+    assert again.objects.doubts
+    with again.writer() as writer:
+        assert writer.add("tree", whole) == tree.files
+        again.heal(writer)
+    assert Store(store.path).tree(again.checkpoints()[-1]).read(b"f") == b"4"
+    assert again.notices
+    facts = Facts(b"/w")
+    gc(Store(store.path), facts, Limits(), now=again.checkpoints()[-1].meta.at)
+    assert not path.exists(), "the damaged one goes when there is another"
+    sound(store)
