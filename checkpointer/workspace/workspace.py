@@ -346,7 +346,7 @@ class Workspace:
 
         tip = self.store.tip()
         base: Tree | None = self.store.salvaged(tip) if tip is not None else None
-        return capture(
+        present = capture(
             root,
             store_dir=os.fsencode(self.directory),
             base=base,
@@ -357,3 +357,5 @@ class Workspace:
             must_cover=must_cover,
             progress=progress,
         )
+        self.notices.extend(text for text in present.notices if text not in self.notices)
+        return present
