@@ -7,6 +7,7 @@ error. Usable by several threads.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -91,7 +92,8 @@ class Files:
     def _capture(self, kind: CheckpointKind, steps: tuple[str, ...]) -> Iterator[WorkspaceChanged]:
         workspace = self.workspace
         with workspace.locked(f"a checkpoint for {self.handle}", PATIENCE):
-            others = roster.others(workspace.directory, self.run)
+            # A run that was started around this one sees our changes, but they are not its own.
+            others = roster.others(workspace.directory, self.run, os.environ.get("CKPT_RUN", ""))
             runs = (self.handle, *others.runs) if steps else others.runs
             by: By = "agent" if steps or others.runs else "person"
             saved = workspace.save(kind=kind, runs=runs, steps=(*steps, *others.steps), by=by)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -192,16 +192,16 @@ def _words(content: Any) -> str:
     return ""
 
 
-def running(store: Path, but: str = "") -> Iterator[RunInfo]:
-    """The runs that nobody ended: their owners live, or died. The one whose own name is `but` is passed over."""
+def running(store: Path, but: Collection[str] = ()) -> Iterator[RunInfo]:
+    """The runs that nobody ended: their owners live, or died. Those whose own names are in `but` are passed over."""
     for run in names(store):
-        if run != but and not has_ended(store, run):
+        if run not in but and not has_ended(store, run):
             info = read(store, run)
             if not info.ended and info.events:
                 yield info
 
 
-def open_turns(store: Path, but: str = "") -> list[OpenTurn]:
+def open_turns(store: Path, but: Collection[str] = ()) -> list[OpenTurn]:
     """The turns that have not ended, oldest first. A driven run's count only while a call of theirs is open."""
     found = []
     for info in running(store, but):
@@ -219,14 +219,14 @@ def open_turns(store: Path, but: str = "") -> list[OpenTurn]:
 
 
 class Others(NamedTuple):
-    """Whose, beside one run, changes made now may be."""
+    """Whose, beside some runs, changes made now may be."""
 
     runs: tuple[str, ...]
     steps: tuple[str, ...]
 
 
-def others(store: Path, but: str) -> Others:
-    """Runs and steps of agents that live, but for the run whose own name is `but`."""
+def others(store: Path, *but: str) -> Others:
+    """Runs and steps of agents that live, but for the runs whose own names are `but`."""
     found = [turn for turn in open_turns(store, but) if turn.alive]
     return Others(
         tuple(dict.fromkeys(turn.run for turn in found)), tuple(step for turn in found for step in turn.steps)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Loop, call, living_in
+from driving import LOOP, Loop, call, living_in
 from harness.world import World
 
 from checkpointer import Ask, Busy, Deny, Drift, NeedsPerson, decide, open_run, tool
@@ -391,6 +391,17 @@ def test_what_an_interrupted_shell_wrote_is_its_own_work(place: World) -> None:
     place.write("made", "by a person")
     with pytest.raises(Drift, match="made"), open_run(".", run_id="x", tools=[shell]):
         pass
+
+
+def test_inside_a_watched_run_its_turns_are_its_own(world: World) -> None:
+    world.write("a", "1")
+    loop = Loop(world, [call("write", path="a", text="2"), call("write", path="b", text="3")])
+    world.ckpt("run", "--", sys.executable, str(LOOP), env=loop.env)
+    world.ckpt("undo", "--step")
+    assert world.read("a") == b"2"
+    assert not world.has("b")
+    world.ckpt("undo")
+    assert world.read("a") == b"1"
 
 
 def test_a_log_may_be_synced_in_batches(place: World) -> None:
