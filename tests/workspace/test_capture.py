@@ -7,6 +7,7 @@ import resource
 import socket
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -241,18 +242,17 @@ def test_layers_of_one_overlay_are_one_file_system(place: Place) -> None:
             subprocess.run(["umount", place.path], check=True)
 
 
-def test_unreadable_things(tmp_path: Path, as_nobody: Callable[[Callable[[], Any]], None]) -> None:
-    os.chmod(tmp_path, 0o777)
-    for directory in tmp_path.parents:
-        if (
-            directory != directory.parent
-            and directory.owner() == "root"
-            and permissions(os.fsencode(directory)) & 0o11 == 0
-        ):
-            os.chmod(directory, permissions(os.fsencode(directory)) | 0o011)
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """A directory that every user may write in; not below pytest's own, which is root's alone."""
+    with tempfile.TemporaryDirectory(prefix="ckpt-test-") as directory:
+        os.chmod(directory, 0o777)
+        yield Path(directory)
 
+
+def test_unreadable_things(everybodys: Path, as_nobody: Callable[[Callable[[], Any]], None]) -> None:
     def run() -> None:
-        place = Place(tmp_path)
+        place = Place(everybodys)
         place.write("a", b"1")
         place.write("never", b"no", 0)
         place.write("d/in/f", b"2", 0o640)
@@ -301,15 +301,14 @@ def test_unreadable_things(tmp_path: Path, as_nobody: Callable[[Callable[[], Any
 
 
 def test_a_file_of_somebody_else_that_must_be_covered(
-    tmp_path: Path, as_nobody: Callable[[Callable[[], Any]], None]
+    everybodys: Path, as_nobody: Callable[[Callable[[], Any]], None]
 ) -> None:
     if not is_root():
         pytest.skip("needs a file of another user")
-    os.chmod(tmp_path, 0o777)
-    place = Place(tmp_path)
+    place = Place(everybodys)
     place.write("theirs", b"1", 0o600)
     place.save()
-    for where, _, files in os.walk(tmp_path):
+    for where, _, files in os.walk(everybodys):
         os.chown(where, 65534, 65534)
         for name in files:
             os.chown(os.path.join(where, name), 65534, 65534)
