@@ -143,3 +143,15 @@ def test_s037_a_broken_neighbour_repository(world: World) -> None:
     before = world.files()
     world.step("echo x > r1/a; echo x > r2/a")
     world.go("undo", to=before)
+
+
+def test_a_repository_that_is_gone_is_named(world: World) -> None:
+    gitrepo.init(world)
+    world.write("nest/n", "n")
+    gitrepo.init(world, "nest")
+    world.ckpt("save")
+    world.watch_git = False
+    said = world.ckpt("run", "--", "rm", "-rf", "nest")
+    assert "nest/.git is gone" in said.err
+    assert "is gone" not in world.ckpt("undo").err
+    assert world.read("nest/n") == b"n"
