@@ -210,7 +210,7 @@ def _external(case: Case) -> Judgement:
             return Judgement("ask", "wait", "its reconciler is asked", evidence=_basis(case))
     else:
         found = _found(case, case.finding)
-        if found.verdict != "wait" or not _may_compensate(case):
+        if found.verdict != "wait" or not (case.compensated or _may_compensate(case)):
             return found
     if _may_compensate(case) and case.known:
         return Judgement("compensate", "wait", "it is taken back", evidence=_basis(case))
