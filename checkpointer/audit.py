@@ -155,6 +155,7 @@ def _pack_objects(objects: PackedObjects, name: str) -> Iterator[tuple[bytes, st
     placed = objects.packs[name].by_offset()
     ends = [p.offset for p in placed[1:]] + [pack.length - 20]
     for (oid, crc, offset), end in zip(placed, ends, strict=True):
+        pack = objects.open_pack(name)  # reading other packs may have closed it
         try:
             header = pack.header(offset)
             seen = 0

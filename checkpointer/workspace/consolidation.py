@@ -64,10 +64,14 @@ def copy_pack(objects: PackedObjects, name: str, writer: PackWriter, only: Set[b
     for (oid, crc, offset), end in zip(placed, ends, strict=True):
         if writer.has(oid) or (only is not None and oid not in only):
             continue
-        if pack.header(offset).number in TYPES:
-            copy_entry(pack.fd, oid, crc, offset, end, writer)
-        else:
-            add_whole(objects, oid, writer)
+        pack = objects.open_pack(name)  # reading other packs may have closed it
+        try:
+            if pack.header(offset).number in TYPES:
+                copy_entry(pack.fd, oid, crc, offset, end, writer)
+                continue
+        except Damaged:
+            pass  # it may stand elsewhere too
+        add_whole(objects, oid, writer)
 
 
 def copy_entry(fd: int, oid: bytes, crc: int, offset: int, end: int, writer: PackWriter) -> None:

@@ -15,6 +15,8 @@ from checkpointer.workspace import loose
 from checkpointer.workspace.commits import in_flight
 from checkpointer.workspace.consolidation import copy_pack, drop_packs
 from checkpointer.workspace.history import History
+from checkpointer.workspace.objects import new_hash, oid_of
+from checkpointer.workspace.packfile import TYPES
 from checkpointer.workspace.packs import PackedObjects
 from checkpointer.workspace.packwriter import PackWriter
 
@@ -64,15 +66,45 @@ def sweep(history: History, live: set[bytes]) -> Swept:
 
 
 def _homes(objects: PackedObjects, live: set[bytes]) -> dict[str, set[bytes]]:
-    """For every pack the live objects that stay in it: each in one pack, the largest readable one that has it."""
+    """For every pack the live objects that stay in it: each in one pack, the largest in which it is sound.
+
+    Only what stands in more than one pack is read for that: all other copies of it are about to be removed.
+    """
     fine = sorted(objects.packs.keys() - objects.distrusted, key=lambda n: (-objects.packs[n].count, n))
     homes: dict[str, set[bytes]] = {}
-    placed: set[bytes] = set()
+    placed: dict[bytes, str] = {}
+    proven: set[bytes] = set()
     for name in (*fine, *sorted(objects.distrusted & objects.packs.keys())):
-        here = {oid for oid, _, _ in objects.packs[name] if oid in live and oid not in placed}
-        placed |= here
-        homes[name] = here
+        homes[name] = set()
+        for oid, _ in objects.packs[name].places():
+            if oid not in live:
+                continue
+            if oid not in placed:
+                placed[oid] = name
+            elif oid not in proven:
+                if not _is_sound(objects, placed[oid], oid):
+                    placed[oid] = name
+                    continue
+                proven.add(oid)
+    for oid, name in placed.items():
+        homes[name].add(oid)
     return homes
+
+
+def _is_sound(objects: PackedObjects, name: str, oid: bytes) -> bool:
+    offset = objects.packs[name].find(oid)
+    assert offset is not None
+    try:
+        pack = objects.open_pack(name)
+        header = pack.header(offset)
+        if header.number not in TYPES:
+            return oid_of(*pack.resolve(offset, objects.get)) == oid
+        h = new_hash(TYPES[header.number], header.size)
+        for chunk in pack.inflate_chunks(header):
+            h.update(chunk)
+        return h.digest() == oid
+    except (Damaged, OSError):
+        return False
 
 
 def _size(objects: PackedObjects, name: str) -> int:

@@ -12,7 +12,7 @@ from harness.crashing import killed_everywhere
 from harness.machine import fill, needs_root, tmpfs
 from harness.shadow import checkpoint, contents, git, sound
 
-from checkpointer.errors import Busy, Failed, TooOld
+from checkpointer.errors import Busy, Damaged, Failed, TooOld
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.facts import Facts
 from checkpointer.workspace.retention import Collected, Limits, gc
@@ -161,6 +161,32 @@ def test_what_nobody_needs_goes(tmp_path: Path) -> None:
     assert held(store) == known
     sound(store)
     assert collect(Store(store.path), facts).freed == 0
+
+
+def test_of_two_copies_the_sound_one_stays(tmp_path: Path) -> None:
+    for consolidated in (False, True):
+        store, facts, known = made(tmp_path / str(consolidated), 4, 100 * KB)
+        path = max(Path(store.objects.pack_directory).glob("*.pack"), key=lambda p: p.stat().st_mtime_ns)
+        whole = path.read_bytes()
+        path.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+        again = Store(store.path)
+        newest = again.checkpoints()[-1]
+        with pytest.raises(Damaged):
+            contents(again, newest)
+        with again.writer() as writer:
+            writer.add("blob", known[4][b"f"])
+            again.heal(writer)
+        if consolidated:  # the damaged pack is the larger one now
+            from checkpointer.workspace import consolidation
+
+            fresh = Store(store.path)
+            consolidation.consolidate(fresh.objects, fresh.notices, enough=2)
+        assert held(store) == known
+        collect(Store(store.path), facts)
+        assert held(store) == known
+        collect(Store(store.path), facts, age=1.5)
+        assert held(store) == {3: known[3], 4: known[4]}
+        sound(store)
 
 
 def test_a_users_packs_are_cleaned_too(tmp_path: Path) -> None:
