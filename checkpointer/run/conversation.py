@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from checkpointer.errors import CheckpointerError, IllegalEvent, NeedsPerson, Usage
+from checkpointer.errors import IllegalEvent, NeedsPerson, Usage
 from checkpointer.events import (
     MAIN,
     ContextCompacted,
@@ -90,7 +90,8 @@ class Conversation:
     ) -> int:
         """Say something to the model; gives the message's seq. With a `slot` it is said once, however often this runs.
 
-        `turn=False` adds to the turn that goes on instead of opening one.
+        `turn=False` adds to the turn that goes on instead of opening one. Raises `Busy` where no number for a turn can be
+        had for a minute.
         """
         if slot is not None and slot in self.state.named:
             filled = self.state.named[slot]
@@ -98,12 +99,7 @@ class Conversation:
                 raise Usage(f"the slot {slot!r} holds a call")
             return filled.seq
         desk = self._desk
-        number = None
-        if turn and context == MAIN:
-            try:
-                number = desk.files.open_turn()
-            except CheckpointerError as e:
-                desk.files.trouble = e
+        number = desk.files.open_turn() if turn and context == MAIN else None
         said = UserMessage(
             slot=slot, trust=trust, turn=number, content=content, context=context, **desk.files.now()
         )  # fmt: skip

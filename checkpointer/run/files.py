@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,8 +87,14 @@ class Files:
             try:
                 return list(self._capture(kind, steps))
             except CheckpointerError as e:
-                self.trouble = e
+                self._lost(e)
                 return []
+
+    def _lost(self, error: CheckpointerError) -> None:
+        """From here on nothing is protected: said once, not with each call."""
+        if self.trouble is None:
+            warnings.warn(f"NOT PROTECTED from here on: {error.message}", RuntimeWarning, stacklevel=2)
+        self.trouble = error
 
     def _capture(self, kind: CheckpointKind, steps: tuple[str, ...]) -> Iterator[WorkspaceChanged]:
         workspace = self.workspace

@@ -167,7 +167,7 @@ class _Held:
 
 
 def _open(wanted: Wanted) -> _Held:
-    workspace = _workspace(wanted)
+    workspace, another = _workspace(wanted)
     runs = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory)))
     if wanted.run_id is None and (again := _resumed(runs)) is not None:
         wanted = replace(wanted, run_id=again)
@@ -183,6 +183,7 @@ def _open(wanted: Wanted) -> _Held:
     begin = _begin(wanted, files, fresh=known.state.status == "new")
     log = log or runs.log(begin.run)
     if known.state.status == "finished":
+        # Nothing can be claimed any more: this pen refuses whatever it is given.
         pen = Pen(log, known, known.state.epoch, shared=False, world=machine.World())
         return _Held(_desk(wanted, pen, files, log), Turnstile(workspace.directory / "writes.lock"), log)
     pen = claim(log, begin, take_over=wanted.take_over, known=known)
@@ -194,6 +195,8 @@ def _open(wanted: Wanted) -> _Held:
         held.keep_alive()
         held.run.notices += changed(known.state, pen.state)
         _take_up(wanted, held)
+        if another:
+            home.accept(workspace)
     except BaseException as e:
         (held or _Held(_bare(pen, files), Turnstile(workspace.directory / "writes.lock"), log)).leave(e)
         raise
@@ -212,11 +215,15 @@ def _resumed(runs: JsonlRuns) -> str | None:
     return name if waits and os.environ.get("CKPT_EPOCH") == str(state.epoch) else None
 
 
-def _workspace(wanted: Wanted) -> Workspace:
-    """The workspace of a directory; its store is made if there is none. One that is gone is opened all the same."""
+def _workspace(wanted: Wanted) -> tuple[Workspace, bool]:
+    """The workspace of a directory, and whether another directory stands there, or none. Its store is made if there is
+    none.
+    """
     start = os.path.realpath(os.fsencode(wanted.directory))
     place = home.locate(start)
-    return home.open_place(place) if place is not None else home.make(start, force_root=wanted.force_root)
+    if place is None:
+        return home.make(start, force_root=wanted.force_root), False
+    return home.open_place(place), place.state in ("gone", "remade")
 
 
 def _replayed(log: JsonlLog) -> Folded:

@@ -206,13 +206,16 @@ def test_a_wiped_workspace_is_restored(place: World, gone: bool) -> None:
         place.root.rmdir()
     with open_run(place.root, run_id="x", tools=[pay, write]):
         assert place.read("a") == b"2"
+    assert place.ckpt("status", "--json").json["checkpoint"]
+    os.chdir(place.root)
 
 
 def test_unprotected_is_said_and_recorded(place: World) -> None:
     with opened() as run:
         packs = place.store / "shadow.git" / "objects" / "pack"
         packs.rename(packs.with_name("away"))
-        run.call(write, {"path": "a", "text": "2"}, slot="w")
+        with pytest.warns(RuntimeWarning, match="NOT PROTECTED"):
+            run.call(write, {"path": "a", "text": "2"}, slot="w")
         assert run.unprotected
         packs.with_name("away").rename(packs)
         run.call(write, {"path": "a", "text": "3"}, slot="v")
@@ -320,8 +323,8 @@ def test_context_is_cut_and_rewound(place: World) -> None:
         run.rewind(run.context()[0]["seq"], why="a dead end")
         assert [m["role"] for m in run.context()] == ["summary"]
         run.memory("likes", "short answers")
-        run.user_message("for the helper", context="helper")
-        assert [m["content"] for m in run.context("helper")] == ["for the helper"]
+        run.user_message("look it up", context="research")
+        assert [m["content"] for m in run.context("research")] == ["look it up"]
         before = run.context()
     with opened() as run:
         assert run.context() == before
