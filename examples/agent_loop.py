@@ -33,8 +33,7 @@ def start_ledger(file: str) -> str:
     """Its address. It ends with this process."""
     command = [sys.executable, "-m", "checkpointer.demo.ledger", file]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    return server.stdout.readline().strip() or sys.exit("the ledger did not start")
+    return (server.stdout.readline() if server.stdout else "").strip() or sys.exit("the ledger did not start")
 
 
 def post(path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -113,9 +112,6 @@ def ask_model(context: list[dict[str, Any]]) -> dict[str, Any]:
     return {"content": content, "tool_calls": calls, "usage": {"input": 100, "output": 20}}
 
 
-# -- the loop
-
-
 def pause(place: str) -> None:
     """Where PAUSE names this place: say so, and wait to be killed."""
     if os.environ.get("PAUSE") == place:
@@ -134,9 +130,11 @@ def main(directory: str) -> list[dict[str, Any]]:
         while not run.state.outcome:
             for call in run.state.accepted:
                 run.call(call)
-            turn = run.model_turn(**ask_model(run.context()))
-            if not turn.tool_calls:
+            context = run.context()
+            if context[-1]["role"] == "assistant":  # it asked for nothing more; also if it was killed right after that
                 run.finish("done")
+            else:
+                run.model_turn(**ask_model(context))
         return run.context()
 
 

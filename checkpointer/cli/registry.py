@@ -44,5 +44,11 @@ COMMANDS: dict[str, Entry] = {
     "forget": Entry(_CLI + "purge:forget", "store", "DIR", "delete a directory's store, leave the directory"),
     "verify": Entry(_CLI + "stores:verify", "store", "", "check every promise of the store"),
     "config": Entry(_CLI + "configure:config", "store", "[KEY [VALUE]]", "what is set, and where it came from"),
+    "demo": Entry(
+        _CLI + "demo:demo",
+        "plumbing",
+        "[--without-keys]",
+        "undo and a killed run in half a minute, apart from all of yours",
+    ),
     "completion": Entry(_CLI + "completion:completion", "plumbing", "SHELL", "completion for bash, zsh or fish"),
 }
