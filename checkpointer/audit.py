@@ -11,17 +11,18 @@ from dataclasses import dataclass, field
 
 from checkpointer.errors import CheckpointerError, Damaged, NewerFormat
 from checkpointer.workspace import facts as facts_file
-from checkpointer.workspace import loose, shallow
 from checkpointer.workspace.checkpoint import Checkpoint
-from checkpointer.workspace.commits import in_flight, read_commit
-from checkpointer.workspace.extras import REASONS, Extras
-from checkpointer.workspace.gittree import TREE, decode_tree, encode_tree
-from checkpointer.workspace.history import History, rewritten_table
-from checkpointer.workspace.objects import CHUNK, new_hash
-from checkpointer.workspace.packfile import TYPES
-from checkpointer.workspace.packs import PackedObjects
-from checkpointer.workspace.repository import CONFIG, HEAD, KEEP, OLD, PENDING, TIMELINE
-from checkpointer.workspace.tree import Tree
+from checkpointer.workspace.odb import loose
+from checkpointer.workspace.odb.objects import CHUNK, new_hash
+from checkpointer.workspace.odb.packfile import TYPES
+from checkpointer.workspace.odb.packs import PackedObjects
+from checkpointer.workspace.shadow import shallow
+from checkpointer.workspace.shadow.commits import in_flight, read_commit
+from checkpointer.workspace.shadow.history import History, rewritten_table
+from checkpointer.workspace.shadow.repository import CONFIG, HEAD, KEEP, OLD, PENDING, TIMELINE
+from checkpointer.workspace.trees.extras import REASONS, Extras
+from checkpointer.workspace.trees.gittree import TREE, decode_tree, encode_tree
+from checkpointer.workspace.trees.tree import Tree
 
 Progress = Callable[[str, int, int | None, int], None]
 

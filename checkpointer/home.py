@@ -82,7 +82,7 @@ def make(root: bytes, *, force_root: bool = False) -> Workspace:
     directory is none, ReadOnlyStore, NoSpace, Failed.
     """
     from checkpointer.workspace import facts
-    from checkpointer.workspace.store import Store
+    from checkpointer.workspace.shadow.store import Store
     from checkpointer.workspace.workspace import Workspace
 
     root = guard.real(root)

@@ -187,7 +187,7 @@ def _same_entries(root: bytes, directory: Path) -> bool:
 
 def _top_level(scan: Path) -> dict[str, int]:
     """The inodes of the top-level entries as the last capture saw them, by name."""
-    from checkpointer.workspace.table import Record, Table, unpack_seen
+    from checkpointer.workspace.reading.table import Record, Table, unpack_seen
 
     seen: dict[str, int] = {}
     for path in scan.glob("*"):

@@ -15,10 +15,10 @@ from checkpointer.audit import Audit, verify
 from checkpointer.errors import NewerFormat
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import Meta
-from checkpointer.workspace.extras import Extras
 from checkpointer.workspace.facts import Facts
-from checkpointer.workspace.gittree import FILE, TREE, encode_tree
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.extras import Extras
+from checkpointer.workspace.trees.gittree import FILE, TREE, encode_tree
 
 pytestmark = pytest.mark.damages_store
 
@@ -205,7 +205,7 @@ def test_a_newer_format_is_not_judged(store: Store) -> None:
 
 
 def test_an_object_of_a_wrong_digest_with_a_right_checksum(store: Store) -> None:
-    from checkpointer.workspace.packwriter import PackWriter
+    from checkpointer.workspace.odb.packwriter import PackWriter
 
     writer = PackWriter(store.objects.directory, store.objects, keep=False)
     entry = struct.pack(">B", 0x33) + __import__("zlib").compress(b"lie")

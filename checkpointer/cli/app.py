@@ -147,9 +147,8 @@ ckpt --help lists every command.
 @click.pass_context
 def root(ctx: click.Context) -> Any:
     if ctx.invoked_subcommand is None:
-        from checkpointer.cli.status import alone
-
-        return alone(ctx.ensure_object(Call))
+        module = importlib.import_module(COMMANDS["status"].where.partition(":")[0])
+        return module.alone(ctx.ensure_object(Call))
     return None
 
 

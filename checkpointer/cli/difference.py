@@ -20,8 +20,8 @@ from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import Entry, show, to_json
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.objects import Objects
-    from checkpointer.workspace.tree import Tree
+    from checkpointer.workspace.odb.objects import Objects
+    from checkpointer.workspace.trees.tree import Tree
     from checkpointer.workspace.workspace import Workspace
 
 
@@ -120,7 +120,7 @@ def compare(
     call: Call, workspace: Workspace, start: Checkpoint | None, end: Checkpoint | None, paths: list[bytes]
 ) -> tuple[Changes, Objects]:
     """What differs between two points (None: the files on disk), and what to read contents from."""
-    from checkpointer.workspace.tree import diff as difference
+    from checkpointer.workspace.trees.tree import diff as difference
 
     if start is None and end is None:
         return {}, workspace.store.objects

@@ -15,7 +15,7 @@ from checkpointer.cli.listing import Row
 from checkpointer.cli.titles import titles
 from checkpointer.errors import Usage
 from checkpointer.workspace.entry import Entry, below
-from checkpointer.workspace.timeline import Timeline
+from checkpointer.workspace.undoing.timeline import Timeline
 
 
 @click.command(cls=Command)

@@ -11,13 +11,13 @@ from checkpointer.cli.patch import BIG, Changes, Read, Stat, deltas, stat
 from checkpointer.cli.titles import Title
 from checkpointer.workspace.checkpoint import Checkpoint, Segment
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.timeline import OpenTurn, Timeline
-from checkpointer.workspace.units import Unit
+from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline
+from checkpointer.workspace.undoing.units import Unit
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
     from checkpointer.workspace.basis import Basis
-    from checkpointer.workspace.objects import Objects
+    from checkpointer.workspace.odb.objects import Objects
     from checkpointer.workspace.workspace import Workspace
 
 MANY = 2_000

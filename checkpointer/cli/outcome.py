@@ -14,7 +14,7 @@ from checkpointer.workspace.entry import show, to_json
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
-    from checkpointer.workspace.timeline import Timeline
+    from checkpointer.workspace.undoing.timeline import Timeline
     from checkpointer.workspace.workspace import Outcome, Workspace
 
 

@@ -100,7 +100,7 @@ def _is_binary(data: bytes) -> bool:
 
 def _hunks(old: bytes, new: bytes) -> tuple[bytes, Stat]:
     """The hunks between two texts, and their lines counted."""
-    from checkpointer.workspace.libgit import pygit2
+    from checkpointer.workspace.odb.libgit import pygit2
 
     git = pygit2()
     patch = git.Patch.create_from(old, new, flag=git.enums.DiffOption(_INDENT_HEURISTIC))

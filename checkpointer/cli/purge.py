@@ -34,7 +34,7 @@ def purge(ctx: click.Context, yes: bool, words: tuple[str, ...]) -> int:
 
 
 def _purge(call: Call, paths: list[bytes], yes: bool) -> int:
-    from checkpointer.workspace import purge as purging
+    from checkpointer.workspace.shadow import purge as purging
 
     workspace = call.workspace(write=True)
     holding = [

@@ -19,8 +19,8 @@ from checkpointer.cli.titles import Title, open_turns, titles
 from checkpointer.errors import NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import to_json
-from checkpointer.workspace.timeline import Timeline
-from checkpointer.workspace.units import Step, Unit
+from checkpointer.workspace.undoing.timeline import Timeline
+from checkpointer.workspace.undoing.units import Step, Unit
 
 if TYPE_CHECKING:
     from checkpointer.workspace.workspace import Workspace
@@ -153,7 +153,7 @@ def _step_line(subject: Subject, step: Step) -> str:
 
 
 def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[bytes], form: str | None) -> int:
-    from checkpointer.workspace.tree import diff
+    from checkpointer.workspace.trees.tree import diff
 
     timeline = workspace.timeline()
     checkpoint = points_of(workspace).resolve(word)

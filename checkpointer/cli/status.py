@@ -20,8 +20,8 @@ from checkpointer.workspace.entry import to_json
 
 if TYPE_CHECKING:
     from checkpointer.home import Place
-    from checkpointer.workspace.objects import Objects
-    from checkpointer.workspace.timeline import OpenTurn, Timeline
+    from checkpointer.workspace.odb.objects import Objects
+    from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline
     from checkpointer.workspace.workspace import Workspace
 
 ROWS = 5

@@ -39,7 +39,7 @@ def workspaces(call: Call) -> int:
 
 
 def _facts(place: Place) -> dict[str, Any]:
-    from checkpointer.workspace.history import History
+    from checkpointer.workspace.shadow.history import History
 
     facts: dict[str, Any] = {
         "workspace": to_json(place.root) if place.root else None,
@@ -112,8 +112,8 @@ def _size(text: str) -> int:
 
 
 def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
-    from checkpointer.workspace import retention
-    from checkpointer.workspace.cut import may_begin
+    from checkpointer.workspace.shadow import retention
+    from checkpointer.workspace.undoing.cut import may_begin
 
     limits = retention.Limits(timedelta(days=chosen["gc.keep_days"]), chosen["gc.keep_number"], chosen["gc.budget"])
     workspace = call.workspace(write=not dry_run)
@@ -157,7 +157,7 @@ def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
 def verify(call: Call) -> int:
     """Check every promise of the store, and say what could not be checked. Ends with 5 if something is damaged."""
     from checkpointer import audit
-    from checkpointer.workspace.history import History
+    from checkpointer.workspace.shadow.history import History
 
     place = call.place()
     with call.progress() as bar:

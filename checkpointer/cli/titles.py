@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from checkpointer.replay import Counters
-    from checkpointer.workspace.timeline import OpenTurn
+    from checkpointer.workspace.undoing.timeline import OpenTurn
     from checkpointer.workspace.workspace import Workspace
 
 

@@ -18,10 +18,10 @@ from checkpointer.cli.save import note_prompt
 from checkpointer.cli.show import next_undo
 from checkpointer.cli.titles import open_turns, titles
 from checkpointer.errors import Conflict, NeedsPerson, Usage
-from checkpointer.workspace.selection import Selector
+from checkpointer.workspace.undoing.selection import Selector
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.timeline import Timeline
+    from checkpointer.workspace.undoing.timeline import Timeline
     from checkpointer.workspace.workspace import Outcome, Workspace
 
 

@@ -28,8 +28,8 @@ from checkpointer.state import Call, RunState
 from checkpointer.tools import Tool, broader, riskier, stricter
 from checkpointer.workspace.checkpoint import OPERATIONS
 from checkpointer.workspace.entry import show
-from checkpointer.workspace.present import Present
-from checkpointer.workspace.tree import diff
+from checkpointer.workspace.reading.present import Present
+from checkpointer.workspace.trees.tree import diff
 from checkpointer.workspace.workspace import Workspace
 
 GRAIN: Final = timedelta(seconds=1)

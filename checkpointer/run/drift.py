@@ -17,7 +17,7 @@ from checkpointer.run.files import Files
 from checkpointer.state import RunState
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint
 from checkpointer.workspace.entry import show
-from checkpointer.workspace.tree import diff
+from checkpointer.workspace.trees.tree import diff
 from checkpointer.workspace.workspace import Workspace
 
 Choice = Literal["ask", "keep", "restore"]

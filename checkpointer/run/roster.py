@@ -28,7 +28,7 @@ from checkpointer.events import (
 )
 from checkpointer.log import JsonlLog, JsonlRuns
 from checkpointer.record import Record, peek
-from checkpointer.workspace.timeline import OpenTurn
+from checkpointer.workspace.undoing.timeline import OpenTurn
 
 _TAIL = 1 << 16
 _LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint, Meta
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import Entry, below, parents
-from checkpointer.workspace.standing import is_directory
-from checkpointer.workspace.tree import Tree, diff
+from checkpointer.workspace.restoring.standing import is_directory
+from checkpointer.workspace.trees.tree import Tree, diff
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.capture import Present
     from checkpointer.workspace.facts import Facts
-    from checkpointer.workspace.history import History
-    from checkpointer.workspace.timeline import Timeline
+    from checkpointer.workspace.reading.capture import Present
+    from checkpointer.workspace.shadow.history import History
+    from checkpointer.workspace.undoing.timeline import Timeline
 
 _LOST = re.compile(r"numbers go on after (\d+)$")
 _LOOKED_AT = 300
@@ -43,7 +43,7 @@ def lost_numbers(history: History, checkpoints: Sequence[Checkpoint]) -> frozens
 
 
 def _noted_damage(directory: str) -> list[int]:
-    from checkpointer.workspace.store import DAMAGE
+    from checkpointer.workspace.shadow.store import DAMAGE
 
     try:
         with open(os.path.join(directory, DAMAGE), encoding="utf-8", errors="replace") as f:
@@ -92,7 +92,7 @@ class Basis:
         return diff(self.tree(before), self.tree(after), paths)
 
     def timeline(self, facts: Facts) -> Timeline:
-        from checkpointer.workspace.timeline import fold
+        from checkpointer.workspace.undoing.timeline import fold
 
         return fold(
             self.checkpoints,

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from checkpointer.errors import CaptureFailed, CheckpointerError, Conflict
 from checkpointer.workspace.basis import Basis, strangers
-from checkpointer.workspace.carried import Carried
 from checkpointer.workspace.checkpoint import By, Checkpoint, CheckpointKind, Operation
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import Entry, show, to_json
-from checkpointer.workspace.ignore import Rules
-from checkpointer.workspace.objects import MemorySink, ObjectType
+from checkpointer.workspace.odb.objects import MemorySink, ObjectType
 from checkpointer.workspace.outcome import Outcome
-from checkpointer.workspace.plan import Plan, make_plan
-from checkpointer.workspace.replacements import Replacement
-from checkpointer.workspace.restore import Carrier, Progress
-from checkpointer.workspace.settle import token_of
-from checkpointer.workspace.tree import Tree, edited
+from checkpointer.workspace.restoring.carried import Carried
+from checkpointer.workspace.restoring.replacements import Replacement
+from checkpointer.workspace.restoring.restore import Carrier, Progress
+from checkpointer.workspace.restoring.settle import token_of
+from checkpointer.workspace.rules.ignore import Rules
+from checkpointer.workspace.trees.tree import Tree, edited
+from checkpointer.workspace.undoing.plan import Plan, make_plan
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.timeline import OpenTurn
+    from checkpointer.workspace.undoing.timeline import OpenTurn
     from checkpointer.workspace.workspace import Workspace
 
 READABLE_IF_MUST = ("too-large", "unreadable")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from checkpointer.errors import NeedsPerson
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import Entry, show
-from checkpointer.workspace.tree import Tree, diff
+from checkpointer.workspace.trees.tree import Tree, diff
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.capture import Present
+    from checkpointer.workspace.reading.capture import Present
 
 Differences = Mapping[bytes, tuple[Entry | None, Entry | None]]
 

@@ -15,18 +15,18 @@ from checkpointer.workspace.checkpoint import By, Operation
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.doubt import once_more
 from checkpointer.workspace.entry import below, show
-from checkpointer.workspace.merge import Merger
-from checkpointer.workspace.obstacle import Mode
 from checkpointer.workspace.outcome import Outcome, Settled
-from checkpointer.workspace.replacements import Replacement
-from checkpointer.workspace.resolution import Resolution, resolve
-from checkpointer.workspace.restore import Carrier, Progress
-from checkpointer.workspace.selection import Selection, Selector, select_redo, select_undo
-from checkpointer.workspace.tree import Tree, diff
+from checkpointer.workspace.restoring.replacements import Replacement
+from checkpointer.workspace.restoring.restore import Carrier, Progress
+from checkpointer.workspace.trees.tree import Tree, diff
+from checkpointer.workspace.undoing.merge import Merger
+from checkpointer.workspace.undoing.obstacle import Mode
+from checkpointer.workspace.undoing.resolution import Resolution, resolve
+from checkpointer.workspace.undoing.selection import Selection, Selector, select_redo, select_undo
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.store import Store
-    from checkpointer.workspace.timeline import OpenTurn
+    from checkpointer.workspace.shadow.store import Store
+    from checkpointer.workspace.undoing.timeline import OpenTurn
     from checkpointer.workspace.workspace import Workspace
 
 

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 from checkpointer import disk
 from checkpointer.errors import CaptureFailed, CheckpointerError, Damaged, NewerFormat, ReadOnlyStore
 from checkpointer.workspace import facts as facts_file
-from checkpointer.workspace import rootdir
 from checkpointer.workspace.basis import now_utc
 from checkpointer.workspace.checkpoint import By, Checkpoint, CheckpointKind, Meta, Operation
 from checkpointer.workspace.entry import Entry, show
 from checkpointer.workspace.facts import Facts
-from checkpointer.workspace.gitdir import git_above
 from checkpointer.workspace.locking import WorkspaceLock
 from checkpointer.workspace.outcome import Outcome, Saved, Settled
-from checkpointer.workspace.store import Store
-from checkpointer.workspace.table import Table
-from checkpointer.workspace.tree import diff
+from checkpointer.workspace.reading.table import Table
+from checkpointer.workspace.restoring import rootdir
+from checkpointer.workspace.rules.gitdir import git_above
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.tree import diff
 
 if TYPE_CHECKING:
-    from checkpointer.workspace.capture import Present
-    from checkpointer.workspace.objects import Sink
-    from checkpointer.workspace.obstacle import Mode
-    from checkpointer.workspace.selection import Selector
-    from checkpointer.workspace.timeline import OpenTurn, Timeline
-    from checkpointer.workspace.tree import Tree
+    from checkpointer.workspace.odb.objects import Sink
+    from checkpointer.workspace.reading.capture import Present
+    from checkpointer.workspace.trees.tree import Tree
+    from checkpointer.workspace.undoing.obstacle import Mode
+    from checkpointer.workspace.undoing.selection import Selector
+    from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline
 
 __all__ = ["Outcome", "Saved", "Settled", "Workspace"]
 
@@ -44,8 +44,8 @@ class Workspace:
     """`root` is absolute with links resolved; `directory` holds its store. Opening reads `workspace.toml` only.
 
     `limit` is the size in bytes above which a file that was never covered is not; `wait` how many seconds a writing
-    call waits for the lock; `jobs` how many processes read a large tree, None for as many as pay. `notices` are lines for people. Writing raises `Busy`, `ReadOnlyStore`, `NoSpace`,
-    `CaptureFailed`, `Damaged`, `Failed`.
+    call waits for the lock; `jobs` how many processes read a large tree, None for as many as pay. `notices` are lines
+    for people. Writing raises `Busy`, `ReadOnlyStore`, `NoSpace`, `CaptureFailed`, `Damaged`, `Failed`.
     """
 
     def __init__(self, root: bytes, directory: Path, *, read_only: bool = False) -> None:
@@ -66,7 +66,7 @@ class Workspace:
         except NewerFormat:
             raise
         except Damaged as e:
-            from checkpointer.workspace.recollection import recollect
+            from checkpointer.workspace.shadow.recollection import recollect
 
             known = recollect(self.root, self.store)
             if repair:
@@ -118,7 +118,7 @@ class Workspace:
 
     def ignores(self) -> Callable[[bytes, bool], bool]:
         """Asks the ignore rules that hold now: `(path, is_dir) -> bool`."""
-        from checkpointer.workspace.ignore import Rules
+        from checkpointer.workspace.rules.ignore import Rules
 
         return Rules(self.root).ignored
 
@@ -127,7 +127,7 @@ class Workspace:
 
         Raises `CaptureFailed`, `Damaged`.
         """
-        from checkpointer.workspace.objects import MemorySink
+        from checkpointer.workspace.odb.objects import MemorySink
 
         sink = MemorySink(self.store.objects)
         if os.path.isdir(self.root):
@@ -140,7 +140,7 @@ class Workspace:
 
         `open_turns` are accepted for symmetry with `undo`; what they changed since the newest checkpoint is not in it.
         """
-        from checkpointer.workspace.timeline import fold
+        from checkpointer.workspace.undoing.timeline import fold
 
         return fold(
             self.store.checkpoints(),
@@ -217,7 +217,7 @@ class Workspace:
     def settle(self, progress: Progress | None = None) -> Settled | None:
         """Finish an undo, redo or restore that was cut short. What had to be left is in a checkpoint afterwards."""
         with self.locked("finishing what was cut short"):
-            from checkpointer.workspace.settle import settle
+            from checkpointer.workspace.restoring.settle import settle
 
             settled = settle(self.store, self.root, progress)
             if settled is None:
@@ -342,7 +342,7 @@ class Workspace:
         must_cover: Collection[bytes],
         progress: Progress | None,
     ) -> Present:
-        from checkpointer.workspace.capture import capture
+        from checkpointer.workspace.reading.capture import capture
 
         tip = self.store.tip()
         base: Tree | None = self.store.salvaged(tip) if tip is not None else None

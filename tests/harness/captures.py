@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from checkpointer.workspace.capture import Present, capture
 from checkpointer.workspace.checkpoint import Meta
-from checkpointer.workspace.objects import MemorySink
-from checkpointer.workspace.store import Store
-from checkpointer.workspace.table import Table
-from checkpointer.workspace.tree import Tree
+from checkpointer.workspace.odb.objects import MemorySink
+from checkpointer.workspace.reading.capture import Present, capture
+from checkpointer.workspace.reading.table import Table
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.tree import Tree
 from harness.manifest import LARGE, Manifest
 
 

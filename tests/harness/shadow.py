@@ -11,10 +11,10 @@ from typing import Any
 
 from checkpointer.workspace.checkpoint import Checkpoint, CheckpointKind, Meta
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.extras import Extras
-from checkpointer.workspace.objects import Sink
-from checkpointer.workspace.store import Store
-from checkpointer.workspace.tree import edited, write_root
+from checkpointer.workspace.odb.objects import Sink
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.extras import Extras
+from checkpointer.workspace.trees.tree import edited, write_root
 
 Files = Mapping[str | bytes, bytes | tuple[str, bytes, int] | None]
 """Path -> content of a 0644 file; or (kind, content, mode); None removes."""
@@ -57,7 +57,7 @@ def checkpoint(
         else:
             assert tip is not None
             root = bytes.fromhex(tip.tree)
-        from checkpointer.workspace.tree import Tree
+        from checkpointer.workspace.trees.tree import Tree
 
         root = edited(Tree(store.objects, root), entries(writer, files), writer)
         made = store.commit(writer, root, Meta(kind, at or datetime.now(UTC), **meta), parent=tip)

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from checkpointer.workspace.checkpoint import Checkpoint, Meta, Operation
 from checkpointer.workspace.entry import Entry, below, parents
-from checkpointer.workspace.merge import Merged
-from checkpointer.workspace.obstacle import Mode
-from checkpointer.workspace.resolution import Resolution, resolve
-from checkpointer.workspace.selection import Selection, Selector, select_redo, select_undo
-from checkpointer.workspace.timeline import OpenTurn, Timeline, fold
+from checkpointer.workspace.undoing.merge import Merged
+from checkpointer.workspace.undoing.obstacle import Mode
+from checkpointer.workspace.undoing.resolution import Resolution, resolve
+from checkpointer.workspace.undoing.selection import Selection, Selector, select_redo, select_undo
+from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline, fold
 
 Files = Mapping[bytes, Entry]
 Merge = Callable[[Entry | None, Entry | None, Entry | None], Merged]

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from checkpointer.errors import Conflict, NothingToDo
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.merge import Merged
-from checkpointer.workspace.selection import Selector
-from checkpointer.workspace.timeline import Timeline
+from checkpointer.workspace.undoing.merge import Merged
+from checkpointer.workspace.undoing.selection import Selector
+from checkpointer.workspace.undoing.timeline import Timeline
 from harness.timelines import PlainWorld
 from harness.undo_oracle import CLASH, Atom, Conflicting, Files, Nothing, Oracle, Slots, merge_slots, put
 

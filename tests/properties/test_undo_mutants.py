@@ -8,9 +8,9 @@ import pytest
 from harness.timelines import PlainWorld
 from harness.undo_pair import Pair, walk
 
-from checkpointer.workspace.resolution import Resolution, _Work
-from checkpointer.workspace.timeline import Timeline
-from checkpointer.workspace.units import Change
+from checkpointer.workspace.undoing.resolution import Resolution, _Work
+from checkpointer.workspace.undoing.timeline import Timeline
+from checkpointer.workspace.undoing.units import Change
 
 
 class NothingStaysOpen(_Work):

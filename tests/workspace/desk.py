@@ -12,8 +12,8 @@ from harness.manifest import Manifest
 
 from checkpointer.workspace import facts
 from checkpointer.workspace.outcome import Outcome, Saved
-from checkpointer.workspace.selection import Selector
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.undoing.selection import Selector
 from checkpointer.workspace.workspace import Workspace
 
 NEWEST = Selector()

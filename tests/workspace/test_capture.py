@@ -318,7 +318,7 @@ def test_a_file_of_somebody_else_that_must_be_covered(
     def run() -> None:
         mine = Place.__new__(Place)
         mine.__dict__.update(place.__dict__)
-        from checkpointer.workspace.store import Store
+        from checkpointer.workspace.shadow.store import Store
 
         mine.store = Store(place.keeping / "shadow.git")
         kept = mine.save()

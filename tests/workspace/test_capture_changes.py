@@ -15,8 +15,8 @@ from harness.captures import Place, same, set_times, standing, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkpointer.workspace import contents
-from checkpointer.workspace.table import Record, Table, pack
+from checkpointer.workspace.reading import contents
+from checkpointer.workspace.reading.table import Record, Table, pack
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_one_change_deep_down_reads_one_file(place: Place) -> None:
 
 
 def test_a_lost_table_costs_time_only(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("checkpointer.workspace.packs._SMALL", 0)  # every pack is a large one
+    monkeypatch.setattr("checkpointer.workspace.odb.packs._SMALL", 0)  # every pack is a large one
     for i in range(8):
         place.write(f"d{i % 3}/f{i}", b"%d" % i)
     os.mkdir(place.root + b"/empty")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from harness.captures import Place, told
 
-from checkpointer.workspace.capture import Present
-from checkpointer.workspace.table import Table
+from checkpointer.workspace.reading.capture import Present
+from checkpointer.workspace.reading.table import Table
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_ignored_names_cost_no_look(place: Place, monkeypatch: pytest.MonkeyPatc
     def asked(*a: object) -> bool:
         raise AssertionError("matched again")
 
-    from checkpointer.workspace.directoryrules import DirectoryRules
+    from checkpointer.workspace.rules.directoryrules import DirectoryRules
 
     monkeypatch.setattr(DirectoryRules, "ignored", asked)
     place.write("0.log", b"changed")

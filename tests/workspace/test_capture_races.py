@@ -15,9 +15,9 @@ import pytest
 from harness.captures import Place, same, standing, told
 
 from checkpointer.errors import CaptureFailed, NoSpace
-from checkpointer.workspace.objects import MemorySink, Reopen
-from checkpointer.workspace.reader import Moved, read_file, read_link
-from checkpointer.workspace.table import Table
+from checkpointer.workspace.odb.objects import MemorySink, Reopen
+from checkpointer.workspace.reading.reader import Moved, read_file, read_link
+from checkpointer.workspace.reading.table import Table
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_a_name_that_can_never_be_held_still(place: Place, stays: bool, monkeypa
             os.unlink(place.root + b"/b/4")
         raise Moved
 
-    monkeypatch.setattr("checkpointer.workspace.contents.read_file", unsteady)
+    monkeypatch.setattr("checkpointer.workspace.reading.contents.read_file", unsteady)
     if stays:
         with pytest.raises(CaptureFailed, match="b/4 changes faster"):
             place.look()

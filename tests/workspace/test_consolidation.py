@@ -10,8 +10,8 @@ import pytest
 from harness.shadow import checkpoint, contents, git, sound
 
 from checkpointer import disk
-from checkpointer.workspace import consolidation
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow import consolidation
+from checkpointer.workspace.shadow.store import Store
 
 HARNESS = Path(__file__).parents[1]
 

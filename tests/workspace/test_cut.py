@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from checkpointer.workspace.checkpoint import Checkpoint, CheckpointKind, Meta, Operation, Segment
-from checkpointer.workspace.cut import may_begin
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.timeline import Timeline, fold
+from checkpointer.workspace.undoing.cut import may_begin
+from checkpointer.workspace.undoing.timeline import Timeline, fold
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 

@@ -17,10 +17,10 @@ from harness.shadow import checkpoint, contents, git, sound
 from checkpointer.errors import Damaged, Failed, MissingObject, NewerFormat, TooOld
 from checkpointer.workspace.checkpoint import Meta
 from checkpointer.workspace.facts import Facts
-from checkpointer.workspace.gittree import FILE, TREE, encode_tree
-from checkpointer.workspace.repository import TIMELINE
-from checkpointer.workspace.retention import Limits, gc
-from checkpointer.workspace.store import DAMAGE, Store
+from checkpointer.workspace.shadow.repository import TIMELINE
+from checkpointer.workspace.shadow.retention import Limits, gc
+from checkpointer.workspace.shadow.store import DAMAGE, Store
+from checkpointer.workspace.trees.gittree import FILE, TREE, encode_tree
 
 pytestmark = pytest.mark.damages_store
 

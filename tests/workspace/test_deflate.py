@@ -10,12 +10,12 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checkpointer.workspace import deflate
+from checkpointer.workspace.odb import deflate
 
 WITHOUT = """
 import sys, zlib, random
 sys.modules["isal"] = None
-from checkpointer.workspace import deflate
+from checkpointer.workspace.odb import deflate
 assert deflate._fast is None
 noise, text = random.Random(1).randbytes(1 << 20), b"the same line again\\n" * 50_000
 assert zlib.decompress(deflate.compress(noise)) == noise

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ignoretree import Tree, git, make_git, place, put, trees
 
-from checkpointer.workspace.gitindex import Tracked
-from checkpointer.workspace.indexfile import parse
+from checkpointer.workspace.rules.gitindex import Tracked
+from checkpointer.workspace.rules.indexfile import parse
 
 Place = tuple[bytes, dict[bytes, bytes]]
 BLOB = {"sha1": b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"}

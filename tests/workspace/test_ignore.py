@@ -26,7 +26,7 @@ from ignoretree import (
     write_rules,
 )
 
-from checkpointer.workspace.ignore import Rules
+from checkpointer.workspace.rules.ignore import Rules
 
 ANY_NAME = b"\x7f" * 9
 Decision = tuple[bytes, int, bytes] | None

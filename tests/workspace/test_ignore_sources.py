@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ignoretree import check_ignore, make_git, place, put
 
-from checkpointer.workspace.ignore import LONGEST, Rules
+from checkpointer.workspace.rules.ignore import LONGEST, Rules
 
 Place = tuple[bytes, dict[bytes, bytes]]
 

@@ -50,12 +50,12 @@ def test_nobodys_configuration_is_obeyed(tmp_path: Path) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(HARNESS)!r})
 from harness.shadow import checkpoint, contents
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.store import Store
 store = Store.create({str(tmp_path / "shadow.git")!r})
 made = checkpoint(store, {{"a": b"1\\r\\n$Id$\\n", ".gitattributes": b"* filter=x"}})
 made = checkpoint(store, {{"b": b"2\\n"}})
 assert contents(store, made)[b"a"] == b"1\\r\\n$Id$\\n"
-from checkpointer.workspace.libgit import pygit2
+from checkpointer.workspace.odb.libgit import pygit2
 repository = pygit2().Repository({str(tmp_path / "shadow.git")!r})
 assert not [e.name for e in repository.config if e.name.startswith(("filter.", "user.", "commit."))]
 assert repository.head.target == made.id
@@ -84,7 +84,7 @@ assert repository.head.target == made.id
 
 def test_libgit2_shows_the_caller_its_environment_again() -> None:
     code = (
-        "import os; from checkpointer.workspace.libgit import pygit2; g = pygit2();"
+        "import os; from checkpointer.workspace.odb.libgit import pygit2; g = pygit2();"
         "assert os.environ['HOME'] == '/nonexistent' and os.environ['GIT_DIR'] == '/x';"
         "assert g is pygit2() and g.settings.mwindow_file_limit == 64 and not g.settings.owner_validation"
     )

@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.merge import TEXT_LIMIT, Merged, Merger
-from checkpointer.workspace.objects import ObjectType, oid_of
-from checkpointer.workspace.textmerge import TextMerge
+from checkpointer.workspace.odb.objects import ObjectType, oid_of
+from checkpointer.workspace.undoing.merge import TEXT_LIMIT, Merged, Merger
+from checkpointer.workspace.undoing.textmerge import TextMerge
 
 
 class Blobs:
@@ -203,7 +203,7 @@ def _scratch(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 HOSTILE = """
-from checkpointer.workspace.textmerge import TextMerge
+from checkpointer.workspace.undoing.textmerge import TextMerge
 merge = TextMerge().merge
 assert merge(b"1\\n2\\n3\\n4\\n", b"1\\n2\\n3\\nmine\\n", b"old\\n2\\n3\\n4\\n") == b"old\\n2\\n3\\nmine\\n"
 assert merge(b"1\\n", b"2\\n", b"3\\n") is None

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkpointer.errors import Damaged
-from checkpointer.workspace.names import MARK, escape, unescape
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.names import MARK, escape, unescape
 
 BASES = b".git .gitmodules .gitattributes .gitignore .mailmap git gitmodules git~1 GIT~1".split()
 SHORT = [

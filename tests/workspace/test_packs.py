@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 
 from checkpointer import disk
 from checkpointer.errors import Damaged, Failed, MissingObject, NoSpace
-from checkpointer.workspace import deflate
-from checkpointer.workspace.objects import CHUNK, MemorySink, Objects, oid_of
-from checkpointer.workspace.packfile import apply_delta
-from checkpointer.workspace.packindex import PackIndex, Placed, encode_index
-from checkpointer.workspace.packs import PackedObjects
-from checkpointer.workspace.packwriter import PackWriter
-from checkpointer.workspace.reindex import indexed_again
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.odb import deflate
+from checkpointer.workspace.odb.objects import CHUNK, MemorySink, Objects, oid_of
+from checkpointer.workspace.odb.packfile import apply_delta
+from checkpointer.workspace.odb.packindex import PackIndex, Placed, encode_index
+from checkpointer.workspace.odb.packs import PackedObjects
+from checkpointer.workspace.odb.packwriter import PackWriter
+from checkpointer.workspace.odb.reindex import indexed_again
+from checkpointer.workspace.shadow.store import Store
 
 
 @pytest.fixture
@@ -516,7 +516,7 @@ def test_objects_that_vanish_under_a_capture_are_noticed(store: Store) -> None:
 
 def test_nothing_of_libgit2_is_needed() -> None:
     code = (
-        "import sys; import checkpointer.workspace.store, checkpointer.workspace.retention, checkpointer.audit;"
+        "import sys; import checkpointer.workspace.shadow.store, checkpointer.workspace.shadow.retention, checkpointer.audit;"
         "assert not {'pygit2', 'pydantic', 'click', 'watchdog'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpointer.workspace.entry import Entry, parents
-from checkpointer.workspace.plan import Plan, make_plan
+from checkpointer.workspace.undoing.plan import Plan, make_plan
 
 Change = tuple[Entry | None, Entry | None]
 

@@ -14,9 +14,9 @@ from checkpointer.errors import Failed
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import Checkpoint, Operation, Segment
 from checkpointer.workspace.facts import Facts
-from checkpointer.workspace.purge import MARK, Purged, purge, unfinished
-from checkpointer.workspace.retention import Limits, gc
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.purge import MARK, Purged, purge, unfinished
+from checkpointer.workspace.shadow.retention import Limits, gc
+from checkpointer.workspace.shadow.store import Store
 
 SECRET = b"hunter2 " * 300
 
@@ -167,7 +167,7 @@ def test_uncovered_and_torn_paths_go_from_the_lists(tmp_path: Path) -> None:
     from harness.shadow import empty
 
     from checkpointer.workspace.checkpoint import Meta
-    from checkpointer.workspace.extras import Extras
+    from checkpointer.workspace.trees.extras import Extras
 
     store = made(tmp_path)
     tip = store.tip()

@@ -14,9 +14,9 @@ from harness.shadow import checkpoint, git, sound
 
 from checkpointer import disk
 from checkpointer.errors import Busy
-from checkpointer.workspace import repository
-from checkpointer.workspace.refs import Refs
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow import repository
+from checkpointer.workspace.shadow.refs import Refs
+from checkpointer.workspace.shadow.store import Store
 
 HARNESS = Path(__file__).parents[1]
 
@@ -93,7 +93,7 @@ os.unlink({lock!r})
         while not os.path.exists(lock):
             time.sleep(0.01)
         notices: list[str] = []
-        from checkpointer.workspace.refs import break_if_stale
+        from checkpointer.workspace.shadow.refs import break_if_stale
 
         start = time.monotonic()
         assert not break_if_stale(lock, notices, wait=False)

@@ -11,8 +11,8 @@ import pytest
 from harness.shadow import checkpoint, git, sound
 
 from checkpointer import disk
-from checkpointer.workspace import repository
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow import repository
+from checkpointer.workspace.shadow.store import Store
 
 HARNESS = Path(__file__).parents[1]
 

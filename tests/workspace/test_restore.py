@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 
 from checkpointer import disk
 from checkpointer.errors import CheckpointerError, Failed, Interfered, MissingObject, NoSpace
-from checkpointer.workspace.captured import Captured
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import Entry, signature
-from checkpointer.workspace.objects import MemorySink, ObjectType
-from checkpointer.workspace.replacements import Replacement
-from checkpointer.workspace.restore import Carried, Carrier
-from checkpointer.workspace.staging import sweep
+from checkpointer.workspace.odb.objects import MemorySink, ObjectType
+from checkpointer.workspace.restoring.captured import Captured
+from checkpointer.workspace.restoring.replacements import Replacement
+from checkpointer.workspace.restoring.restore import Carried, Carrier
+from checkpointer.workspace.restoring.staging import sweep
 
 Spec = dict[bytes, tuple[str, bytes, int]]
 """Path -> kind, content, mode. Directories above a path are added by `whole`."""
@@ -678,7 +678,7 @@ def test_order_of_syncs(tmp_path: Path, count: int, data: str) -> None:
 
 def test_killed_at_any_moment_the_same_changes_reach_the_end(tmp_path: Path) -> None:
     """SIGKILL, then carry on with what stands: what settling does, without a store."""
-    from checkpointer.workspace.standing import standing
+    from checkpointer.workspace.restoring.standing import standing
 
     rng = random.Random(5)
     for round_ in range(6):

@@ -15,8 +15,8 @@ from harness.shadow import checkpoint, contents, git, sound
 from checkpointer.errors import Busy, Damaged, Failed, TooOld
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.facts import Facts
-from checkpointer.workspace.retention import Collected, Limits, gc
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.retention import Collected, Limits, gc
+from checkpointer.workspace.shadow.store import Store
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 KB = 1 << 10
@@ -177,7 +177,7 @@ def test_of_two_copies_the_sound_one_stays(tmp_path: Path) -> None:
             writer.add("blob", known[4][b"f"])
             again.heal(writer)
         if consolidated:  # the damaged pack is the larger one now
-            from checkpointer.workspace import consolidation
+            from checkpointer.workspace.shadow import consolidation
 
             fresh = Store(store.path)
             consolidation.consolidate(fresh.objects, fresh.notices, enough=2)
@@ -257,7 +257,7 @@ def test_without_space_what_can_go_goes(tmp_path: Path) -> None:
         big = checkpoint(store, {"f": os.urandom(3 << 20)}, at=NOW)
         known[big.number] = contents(store, big)
         assert store.consolidate() is None
-        from checkpointer.workspace import consolidation
+        from checkpointer.workspace.shadow import consolidation
 
         consolidation.consolidate(store.objects, [], enough=2)
         fill(small / "filler", leave=400_000)

@@ -15,13 +15,13 @@ from harness.shadow import checkpoint, contents, git, sound
 
 from checkpointer import disk
 from checkpointer.errors import ReadOnlyStore, Usage
-from checkpointer.workspace import repository
 from checkpointer.workspace.checkpoint import Meta, Operation, Segment
-from checkpointer.workspace.extras import Extras
-from checkpointer.workspace.gittree import FILE, encode_tree
-from checkpointer.workspace.packwriter import PackWriter
-from checkpointer.workspace.store import Store
-from checkpointer.workspace.tree import write_root
+from checkpointer.workspace.odb.packwriter import PackWriter
+from checkpointer.workspace.shadow import repository
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.extras import Extras
+from checkpointer.workspace.trees.gittree import FILE, encode_tree
+from checkpointer.workspace.trees.tree import write_root
 
 HARNESS = Path(__file__).parents[1]
 
@@ -103,7 +103,7 @@ def test_the_system_calls_are_in_order(store: Store, tmp_path: Path) -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(HARNESS)!r})
 from harness.shadow import checkpoint
-from checkpointer.workspace.store import Store
+from checkpointer.workspace.shadow.store import Store
 checkpoint(Store({store.path!r}), {{"a": b"2"}})
 """
     trace = tmp_path / "trace"

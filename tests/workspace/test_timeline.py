@@ -7,8 +7,8 @@ from harness.timelines import Walk, f, t, three_turns
 
 from checkpointer.errors import Conflict, NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Segment
-from checkpointer.workspace.selection import Selector, select_undo
-from checkpointer.workspace.timeline import OpenTurn
+from checkpointer.workspace.undoing.selection import Selector, select_undo
+from checkpointer.workspace.undoing.timeline import OpenTurn
 
 # Units and steps.
 

@@ -7,8 +7,8 @@ from harness.timelines import Walk, f, t
 
 from checkpointer.errors import Conflict
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.resolution import resolve
-from checkpointer.workspace.selection import Selector
+from checkpointer.workspace.undoing.resolution import resolve
+from checkpointer.workspace.undoing.selection import Selector
 
 DIR = Entry("dir", b"", 0o755)
 LINK = Entry("link", b"there", 0)

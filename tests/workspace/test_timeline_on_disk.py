@@ -14,9 +14,9 @@ from harness.undo_pair import ACTS, Pair, do
 
 from checkpointer.workspace import facts
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.obstacle import Mode
-from checkpointer.workspace.selection import Selector
-from checkpointer.workspace.timeline import Timeline
+from checkpointer.workspace.undoing.obstacle import Mode
+from checkpointer.workspace.undoing.selection import Selector
+from checkpointer.workspace.undoing.timeline import Timeline
 
 FAR = "".join(f"line {n}\n" for n in range(5))
 

@@ -6,8 +6,8 @@ import pytest
 from harness.timelines import Walk, t, three_turns
 
 from checkpointer.errors import Busy, Conflict, Damaged, NeedsPerson, NothingToDo, NothingToRedo, TooOld
-from checkpointer.workspace.selection import Selector, select_redo, select_undo
-from checkpointer.workspace.timeline import OpenTurn
+from checkpointer.workspace.undoing.selection import Selector, select_redo, select_undo
+from checkpointer.workspace.undoing.timeline import OpenTurn
 
 # Rules 9 and 10.
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from checkpointer.errors import Damaged, MissingObject, NewerFormat
 from checkpointer.workspace.entry import Entry, below, parents
-from checkpointer.workspace.extras import Extras
-from checkpointer.workspace.gittree import FILE, LINK, TREE, decode_tree, encode_tree
-from checkpointer.workspace.objects import MemorySink, oid_of
-from checkpointer.workspace.store import Store
-from checkpointer.workspace.tree import Tree, diff, edited, write_root
+from checkpointer.workspace.odb.objects import MemorySink, oid_of
+from checkpointer.workspace.shadow.store import Store
+from checkpointer.workspace.trees.extras import Extras
+from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, decode_tree, encode_tree
+from checkpointer.workspace.trees.tree import Tree, diff, edited, write_root
 
 Model = dict[bytes, Entry]
 

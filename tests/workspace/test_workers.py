@@ -16,9 +16,9 @@ from harness.captures import Place, same, standing
 
 from checkpointer import disk
 from checkpointer.errors import CaptureFailed
-from checkpointer.workspace import workers
-from checkpointer.workspace.table import Table
-from checkpointer.workspace.workers import Crew
+from checkpointer.workspace.reading import workers
+from checkpointer.workspace.reading.table import Table
+from checkpointer.workspace.reading.workers import Crew
 
 
 @pytest.fixture
@@ -79,9 +79,9 @@ def test_progress_is_told(place: Place) -> None:
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_ctrl_c_leaves_nothing_behind(place: Place, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "RELAYED", 0)
-    monkeypatch.setattr("checkpointer.workspace.survey._EVERY_S", 0.0)
-    monkeypatch.setattr("checkpointer.workspace.survey._TICKS", 1)
-    monkeypatch.setattr("checkpointer.workspace.packwriter._HELD", 1 << 10)
+    monkeypatch.setattr("checkpointer.workspace.reading.survey._EVERY_S", 0.0)
+    monkeypatch.setattr("checkpointer.workspace.reading.survey._TICKS", 1)
+    monkeypatch.setattr("checkpointer.workspace.odb.packwriter._HELD", 1 << 10)
     opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     for at in (1, 5, 20, 60):
         calls = 0
@@ -135,9 +135,9 @@ def test_workers_end_with_their_parent(place: Place) -> None:
         "import os, sys, time\n"
         "from pathlib import Path\n"
         "from checkpointer.workspace import workers, survey, packwriter\n"
-        "from checkpointer.workspace.capture import capture\n"
-        "from checkpointer.workspace.store import Store\n"
-        "from checkpointer.workspace.table import Table\n"
+        "from checkpointer.workspace.reading.capture import capture\n"
+        "from checkpointer.workspace.shadow.store import Store\n"
+        "from checkpointer.workspace.reading.table import Table\n"
         "workers.RELAYED = 0; packwriter._HELD = 1 << 10; survey._TICKS = 1\n"
         "add = workers.Relay.add\n"
         "def slow(self, *a):\n"

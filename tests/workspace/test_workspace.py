@@ -31,8 +31,8 @@ from checkpointer.errors import (
 )
 from checkpointer.workspace import changeover
 from checkpointer.workspace.basis import Basis
-from checkpointer.workspace.selection import Selector
-from checkpointer.workspace.timeline import OpenTurn
+from checkpointer.workspace.undoing.selection import Selector
+from checkpointer.workspace.undoing.timeline import OpenTurn
 
 
 @pytest.fixture

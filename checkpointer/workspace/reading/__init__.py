@@ -1,0 +1,1 @@
+"""What is on disk: walked, compared with what was seen last, read, captured."""

@@ -1,0 +1,45 @@
+"""What a scan found: counts, records that changed or are gone, directories that were not read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from checkpointer.workspace.reading.table import Record, Stat
+
+
+@dataclass
+class Tally:
+    """Counts of a scan: files looked at and bytes read so far, and how often each mode was seen."""
+
+    files: int = 0
+    bytes: int = 0
+    modes: Counter[tuple[str, int]] = field(default_factory=Counter)
+
+
+class Unread(NamedTuple):
+    """A directory that was not read. `tree` is what the checkpoint before holds for it, None where it holds none."""
+
+    stat: Stat
+    reason: str
+    tree: bytes | None
+
+
+@dataclass
+class Found:
+    """What a scan found that the table does not say: records by directory, those that are gone, what was not read."""
+
+    changed: dict[str, Record] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    unread: dict[str, Unread] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+    def add(self, other: Found) -> None:
+        """Take over what another scan found in other directories."""
+        self.changed.update(other.changed)
+        self.removed |= other.removed
+        self.unread.update(other.unread)
+        self.tally.files += other.tally.files
+        self.tally.bytes += other.tally.bytes
+        self.tally.modes.update(other.tally.modes)

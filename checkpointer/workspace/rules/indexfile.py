@@ -1,0 +1,143 @@
+"""The names in a git index file: versions 2 to 4, split and sparse ones too, in SHA-1 and SHA-256 repositories."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import stat
+import struct
+from typing import NamedTuple
+
+from checkpointer.workspace.rules.plainfile import read_plain
+
+LARGEST = 1 << 30
+_SPARSE_DIRECTORY = 0o040000
+_EXTENDED = 0x4000
+_KNOWN = frozenset((b"link", b"sdir"))  # a reader must understand extensions whose names begin with a small letter
+
+
+class Names(NamedTuple):
+    """`paths` are sorted and may repeat. A name that ends with `/` stands for everything below it."""
+
+    paths: list[bytes]
+    base: bytes | None  # the shared index that a split index adds to, in hexadecimal
+
+
+def parse(data: bytes, *, id_size: int) -> Names:
+    """Read an index file's bytes; ids are 20 or 32 bytes long. Raises ValueError on anything damaged or unknown."""
+    try:
+        return _parse(data, id_size)
+    except (IndexError, struct.error) as e:
+        raise ValueError(f"not an index: {e}") from e
+
+
+def _parse(data: bytes, id_size: int) -> Names:
+    signature, version, count = struct.unpack_from(">4sLL", data)
+    body = len(data) - id_size
+    if signature != b"DIRC" or version not in (2, 3, 4) or count > body // (40 + id_size):
+        raise ValueError("not an index of version 2 to 4")
+    _check(data, body)
+    at, paths = _entries(data, body, version, count, id_size)
+    if any(a > b for a, b in itertools.pairwise(paths)):
+        paths.sort()
+    return Names(paths, _base(data, at, body, id_size))
+
+
+def _check(data: bytes, body: int) -> None:
+    stored = data[body:]
+    digest = hashlib.sha256 if len(stored) == 32 else hashlib.sha1
+    if stored.strip(b"\0") and digest(memoryview(data)[:body], usedforsecurity=False).digest() != stored:
+        raise ValueError("its checksum does not fit")
+
+
+def _entries(data: bytes, body: int, version: int, count: int, id_size: int) -> tuple[int, list[bytes]]:
+    """Where the entries end, and their names."""
+    paths = []
+    at = 12
+    fixed = 40 + id_size + 2
+    name = b""
+    flags_at = 40 + id_size
+    for _ in range(count):
+        mode = data[at + 26] << 8 | data[at + 27]
+        start = at + fixed
+        if data[at + flags_at] & 0x40:
+            if version == 2:
+                raise ValueError("an extended entry in version 2")
+            start += 2
+        if version == 4:
+            strip, start = _number(data, start)
+            if strip > len(name):
+                raise ValueError("a name cut below nothing")
+            end = data.index(b"\0", start, body)
+            name = name[: len(name) - strip] + data[start:end]
+            at = end + 1
+        else:
+            end = data.index(b"\0", start, body)
+            name = data[start:end]
+            at += (end - at + 8) & ~7
+        sparse = mode & 0o170000 == _SPARSE_DIRECTORY and not name.endswith(b"/")
+        paths.append(name + b"/" if sparse else name)
+    if at > body:
+        raise ValueError("ends too early")
+    return at, paths
+
+
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Git's offset encoding, as in packs."""
+    c = data[at]
+    value = c & 127
+    while c & 128:
+        at += 1
+        c = data[at]
+        value = ((value + 1) << 7) | (c & 127)
+        if value > LARGEST:
+            raise ValueError("a number too large")
+    return value, at + 1
+
+
+def _base(data: bytes, at: int, body: int, id_size: int) -> bytes | None:
+    base = None
+    while at < body:
+        name, size = struct.unpack_from(">4sL", data, at)
+        at += 8
+        if at + size > body:
+            raise ValueError("an extension ends too late")
+        if name[:1].islower() and name not in _KNOWN:
+            raise ValueError(f"an unknown extension {name!r}")
+        if name == b"link":
+            if size < id_size:
+                raise ValueError("a split index without a base")
+            found = data[at : at + id_size]
+            base = found.hex().encode() if found.strip(b"\0") else None
+        at += size
+    return base
+
+
+def read_names(path: bytes, *, id_size: int) -> list[bytes]:
+    """The sorted names in an index file and in the one it may add to; none where there is no file.
+
+    Of a split index, names that it takes out of its base are there all the same. Raises ValueError, OSError.
+    """
+    data = read_plain(path, limit=LARGEST, follow=True)
+    if data is None:
+        return []
+    paths, base = parse(data, id_size=id_size)
+    if base is None:
+        return paths
+    shared = read_plain(os.path.join(os.path.dirname(path), b"sharedindex." + base), limit=LARGEST, follow=True)
+    if shared is None:
+        raise ValueError("its shared index is missing")
+    names = parse(shared, id_size=id_size)
+    if names.base is not None:
+        raise ValueError("its shared index is split too")
+    return sorted({*names.paths, *(p for p in paths if p)})
+
+
+def stamp(path: bytes) -> bytes:
+    """What tells whether an index file was replaced, from one `stat`; empty where there is none."""
+    try:
+        st = os.stat(path)
+    except OSError:
+        return b""
+    return b"%d %d %d %d" % (stat.S_IFMT(st.st_mode), st.st_ino, st.st_size, st.st_mtime_ns)

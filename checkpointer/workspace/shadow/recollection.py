@@ -1,0 +1,30 @@
+"""What a lost `workspace.toml` must have said, as far as the checkpoints tell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from checkpointer.workspace.facts import Facts
+from checkpointer.workspace.shadow.history import History
+from checkpointer.workspace.undoing.units import had_a_run, parse_handle
+
+
+def recollect(root: bytes, history: History) -> Facts:
+    """Facts about the workspace at `root`. What only older checkpoints told is not in them. Raises `Damaged`."""
+    known = Facts(path=root)
+    with contextlib.suppress(OSError):
+        st = os.stat(root)
+        known.dev, known.ino = st.st_dev, st.st_ino
+    checkpoints = history.checkpoints()
+    if not checkpoints:
+        return known
+    turns = [parse_handle(step).turn for c in checkpoints for step in c.meta.steps]
+    runs = [int(run[1:]) for c in checkpoints for run in c.meta.runs if run[1:].isdigit()]
+    known.last_number = checkpoints[-1].number
+    known.last_turn, known.last_run = max(turns, default=0), max(runs, default=0)
+    known.had_run = had_a_run(checkpoints)
+    known.first_kept = checkpoints[0].number
+    if checkpoints[0].id in history.shallow():
+        known.cut = [checkpoints[0].id]
+    return known

@@ -1,0 +1,1 @@
+"""A checkpoint's tree: the files, and what git trees cannot hold."""

@@ -1,0 +1,1 @@
+"""What undo takes back, decided from checkpoints alone; pure."""
