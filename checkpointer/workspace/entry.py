@@ -74,7 +74,9 @@ def below(path: bytes, directory: bytes) -> bool:
 
 
 def show(path: bytes) -> str:
-    """A path for people: one line, no control characters; quoted as C does where that is needed."""
+    """A path for people: one line, no control characters; quoted as C does where that is needed. The root is `.`."""
+    if not path:
+        return "."
     text = path.decode("utf-8", "surrogateescape")
     if text.isprintable() and not any("\udc80" <= c <= "\udcff" for c in text) and '"' not in text:
         return text

@@ -126,6 +126,7 @@ def _decided(
     unread = basis.unread(selection.moves, ("too-large",) if dry_run else READABLE_IF_MUST)
     if unread:
         raise CoverFirst(unread)
+    obstructed = {**_unread_then(basis, selection), **(obstructed or {})}
     merger = Merger(scratch, scratch.add)
 
     def resolved(mode: Mode) -> Resolution:
@@ -155,6 +156,27 @@ def _decided(
         lenient=mode != "plain",
         leaving=(lambda found: _decided(basis, scratch, selection, mode, dry_run, found)) if mode != "plain" else None,
     )
+
+
+def _unread_then(basis: Basis, selection: Selection) -> dict[bytes, str]:
+    """Paths that could not be read right after a selected change and hold something else now than was known then.
+
+    The change then took back would be that of the mode alone, and what was written would pass for untouched.
+    """
+    found = {}
+    for change in selection.taken:
+        then = basis.tree(change.segment.after)
+        if then.extras.uncovered.get(change.path) == "unreadable":
+            if _contents(then, change.path) != _contents(basis.present.tree, change.path):
+                found[change.path] = f"it could not be read after {change.step}, so what changed in it is not known"
+    return found
+
+
+def _contents(tree: Tree, path: bytes) -> dict[bytes, object]:
+    entry = tree.entry(path)
+    if entry is None or entry.kind != "dir":
+        return {path: entry and entry.content}
+    return {below: e.content for below, e in tree.walk(path)}
 
 
 @once_more

@@ -132,3 +132,42 @@ def test_s106_a_run_whose_end_finds_no_space(world: World) -> None:
         world.go("restore", "1")
         assert paths_of(world.ckpt("status", "--json").json["changed"]) == set()
     world.damaged = True
+
+
+def test_what_was_made_unreadable_is_not_called_undone(nobody: World) -> None:
+    nobody.write("h", "1")
+    nobody.write("w/h", "1")
+    nobody.write("other", "1")
+    nobody.ckpt("save")
+    nobody.ckpt("run", "--", "sh", "-c", "echo 2 > h; echo 2 > w/h; echo n > w/n; echo 2 > other; chmod 000 h w")
+    refused = nobody.ckpt("undo", ok=3)
+    assert "could not be read after t1" in refused.err
+    assert nobody.read("other") == b"2\n"
+    said = nobody.ckpt("undo", "--skip")
+    assert nobody.read("other") == b"1"
+    assert "left: h" in said.out
+    nobody.sh("chmod 644 h; chmod 755 w")
+    nobody.ckpt("restore", "1")
+    assert (nobody.read("h"), nobody.read("w/h")) == (b"1", b"1")
+    assert not nobody.has("w/n")
+
+
+def test_a_mode_that_hides_a_file_is_undone_when_nothing_else_changed(nobody: World) -> None:
+    nobody.write("h", "1", mode=0o644)
+    nobody.ckpt("save")
+    nobody.ckpt("run", "--", "chmod", "000", "h")
+    nobody.ckpt("undo")
+    assert os.stat(nobody.at("h")).st_mode & 0o777 == 0o644
+
+
+@needs_root
+def test_what_is_not_ours_to_remove_is_not_called_removed(nobody: World) -> None:
+    nobody.write("rd/i", "i")
+    os.chown(nobody.at("rd"), 0, 0)
+    os.chown(nobody.at("rd/i"), 0, 0)
+    nobody.ckpt("save")
+    nobody.ckpt("run", "--", "mv", "rd", "rd2")
+    before = nobody.files()
+    refused = nobody.ckpt("undo", ok=1)
+    assert "rd2/i" in refused.err
+    assert nobody.files() == before

@@ -65,6 +65,7 @@ class Carrier:
         """Did it end, done or taken back? While false, the files stand somewhere between."""
         self._root = os.geteuid() == 0
         self._touched: dict[bytes, Entry | None] = {}  # what we made of it, for taking back
+        self._asking = True  # nothing is touched yet: what is denied is gathered, to be named as a whole
         self._put: dict[bytes, Signature] = {}
         self._captured = Captured(directories, expect, seen_ns)
         self._names: set[bytes] = set()  # directories whose names we changed
@@ -103,6 +104,7 @@ class Carrier:
         self._refuse_denied()
 
     def _carry_out(self) -> None:
+        self._asking = False
         staged = self._staging.paths()
         made = self.changes.made()
         self._each(self._open_up, self.changes.opened())
@@ -130,7 +132,7 @@ class Carrier:
                     raise Leave(path, e.strerror or str(e), denied=e.errno in DENIED) from e
             except Leave as e:
                 self.carried.left[path] = e.reason
-                if not self.lenient and (self._touched or not e.denied):
+                if not self.lenient and not (self._asking and e.denied):
                     raise
 
     def _refuse_denied(self) -> None:
@@ -160,7 +162,8 @@ class Carrier:
         directory, name = split(path)
         replaced = wanted is None or wanted.content != current.content
         fd = self.directories.fd(directory)
-        writes = path and replaced and not self.changes.below_opened(path)
+        opened = self.changes.below_opened(path) and os.fstat(fd).st_uid == os.geteuid()
+        writes = path and replaced and not opened
         if writes and not os.access(".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=_EFFECTIVE):
             raise OSError(errno.EACCES, "the directory is not writable")
         st = self.directories.lstat(path)
