@@ -194,7 +194,7 @@ def _reason(root: bytes, stores: bytes, environ: Mapping[str, str]) -> str | Non
         return "a home directory is in it"
     if same(real(os.fsencode(tempfile.gettempdir()))):
         return "it is the directory for temporary files"
-    if root == stores or root.startswith(stores + b"/"):
+    if same(os.path.dirname(stores)) or root == stores or root.startswith(stores + b"/"):
         return "it is where ckpt keeps its stores"
     if st is not None and is_mount(root):
         return "a file system is mounted there"

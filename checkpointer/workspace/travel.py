@@ -18,6 +18,7 @@ from checkpointer.workspace.entry import below, show
 from checkpointer.workspace.outcome import Outcome, Settled
 from checkpointer.workspace.restoring.replacements import Replacement
 from checkpointer.workspace.restoring.restore import Carrier, Progress
+from checkpointer.workspace.shadow.purge import taken_out
 from checkpointer.workspace.trees.tree import Tree, diff
 from checkpointer.workspace.undoing.merge import Merger
 from checkpointer.workspace.undoing.obstacle import Mode
@@ -166,9 +167,9 @@ def _unread_then(basis: Basis, selection: Selection) -> dict[bytes, str]:
     found = {}
     for change in selection.taken:
         then = basis.tree(change.segment.after)
-        if then.extras.uncovered.get(change.path) == "unreadable":
-            if _contents(then, change.path) != _contents(basis.present.tree, change.path):
-                found[change.path] = f"it could not be read after {change.step}, so what changed in it is not known"
+        unread = then.extras.uncovered.get(change.path) == "unreadable"
+        if unread and _contents(then, change.path) != _contents(basis.present.tree, change.path):
+            found[change.path] = f"it could not be read after {change.step}, so what changed in it is not known"
     return found
 
 
@@ -200,11 +201,17 @@ def restore(
         then = workspace.store.tree(target)
         _known(paths, then, basis)
         changes = diff(basis.present.tree, then, paths)
+        taken = [path for at, path in taken_out(workspace.store.directory) if number <= at]
+        spared = [p for p, (_, after) in changes.items() if after is None and any(below(p, top) for top in taken)]
+        for path in spared:  # it may well have been there: no checkpoint says so any more
+            del changes[path]
         if not changes:
             raise NothingToDo(
                 f"nothing to restore: every file is as of checkpoint {number} already", kept="nothing was written"
             )
         notes = []
+        if spared:
+            notes.append(f"purged from checkpoint {number}, so left as it is: {' '.join(show(p) for p in spared[:8])}")
         others = basis.nobodys(number, [p for p, (now, _) in changes.items() if now is None or now.kind != "dir"])
         if others:
             shown = " ".join(show(p) for p in others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
@@ -245,6 +252,8 @@ def restore_to(
                 wanted.setdefault(path, entry)
     if paths and not wanted.keys() - {b""}:
         raise Usage(f"checkpoint {number} holds none of these paths", kept="nothing was written")
+    if b".git" in os.path.abspath(directory).split(b"/"):
+        raise Usage(f"{show(directory)} is in a .git: nothing is ever written there", kept="nothing was written")
     made = _empty(directory)
     try:
         with Directories(directory) as directories:

@@ -131,8 +131,8 @@ class Watch:
         return False
 
     def __exit__(self, *_: object) -> None:
-        logging.getLogger(_LOG).removeHandler(self._complaints)
         if self._observer is not None:
             self._observer.stop()
             self._observer.join(5)
             self._observer = None
+        logging.getLogger(_LOG).removeHandler(self._complaints)

@@ -348,7 +348,10 @@ class Workspace:
         base: Tree | None = self.store.salvaged(tip) if tip is not None else None
         present = capture(
             root,
-            store_dir=os.fsencode(self.directory),
+            # Every store, not ours alone: they all lie there, and that may be inside this workspace.
+            store_dir=os.fsencode(
+                self.directory.parent if self.directory.parent.name == "workspaces" else self.directory
+            ),
             base=base,
             table=table,
             sink=sink,

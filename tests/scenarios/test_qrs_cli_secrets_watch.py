@@ -312,3 +312,24 @@ def test_status_names_a_change_by_nobodys_step(world: World) -> None:
     assert paths_of(told["changed"]) == {b"g"}
     assert told["protected"] is True
     assert "g" in world.ckpt("status").out
+
+
+def test_what_was_purged_is_not_removed_by_a_restore(world: World) -> None:
+    world.write("k", "s")
+    world.write("a", "1")
+    world.ckpt("save")
+    world.write("a", "2")
+    world.ckpt("save")
+    world.ckpt("purge", "k", "--yes")
+    said = world.ckpt("restore", "1")
+    assert "purged from checkpoint 1" in said.text
+    assert world.read("k") == b"s"
+    assert world.read("a") == b"1"
+
+
+def test_nothing_is_written_into_a_git_or_a_store(world: World) -> None:
+    gitrepo.init(world)
+    world.ckpt("save")
+    assert "is in a .git" in world.ckpt("restore", "1", "--to", ".git/hooks/x", ok=2).err
+    refused = world.ckpt("-C", str(world.state), "save", ok=2)
+    assert "where ckpt keeps its stores" in refused.err

@@ -41,7 +41,7 @@ class Captured:
             self._directories.confirm(split(path)[0])
         if current is None:
             if st is not None and not (is_directory(st) and is_dir(wanted)):
-                raise Leave(path, "it was made meanwhile")
+                raise Leave(path, "what is there is in no checkpoint (ignored, or made meanwhile): move it away")
         elif st is None:
             raise Leave(path, "it was removed meanwhile")
         elif current.kind == "dir":
