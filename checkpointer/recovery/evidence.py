@@ -23,7 +23,7 @@ from checkpointer.events import (
 )
 from checkpointer.log import Pen, open_letter
 from checkpointer.recovery import processes
-from checkpointer.recovery.policy import Case, Choice, Files, OwnerFate
+from checkpointer.recovery.case import Case, Choice, Files, OwnerFate
 from checkpointer.state import Call, RunState
 from checkpointer.tools import Tool, broader, riskier, stricter
 from checkpointer.workspace.checkpoint import OPERATIONS

@@ -28,7 +28,8 @@ from checkpointer.events import (
 )
 from checkpointer.log import Pen
 from checkpointer.recovery import evidence
-from checkpointer.recovery.policy import Case, Choice, Judgement, judge
+from checkpointer.recovery.case import Case, Choice, Judgement
+from checkpointer.recovery.policy import judge
 from checkpointer.state import Call
 from checkpointer.tools import Absent, Conflict, Finding, Match, NoEffect, Tool, Unknown
 from checkpointer.workspace.workspace import Workspace

@@ -11,7 +11,8 @@ import pytest
 
 from checkpointer.events import ABSENT, Terms, ToolCallCompleted
 from checkpointer.recovery import policy
-from checkpointer.recovery.policy import Case, Files, Judgement, judge
+from checkpointer.recovery.case import Case, Files, Judgement
+from checkpointer.recovery.policy import judge
 from checkpointer.tools import Absent, Conflict, Match, Unknown
 
 AT = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
@@ -178,7 +179,7 @@ def _absent_is_retry(known: Case) -> Judgement:
 
 
 def _old_keys(known: Case) -> Judgement:
-    kept, policy.key_problem = policy.key_problem, lambda _: ""
+    kept, policy.key_problem = policy.key_problem, lambda case: ""
     try:
         return judge(known)
     finally:
