@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -80,10 +80,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Receiver:
-    """A ledger with these options, and what the example's `pay` declares about it."""
+    """A ledger with these options, and what the example's `pay` declares about it. `mutate` breaks the product."""
 
     options: tuple[str, ...] = ()
     terms: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    mutate: Callable[[], None] | None = None
 
 
 HOURS = timedelta(hours=24)
@@ -163,6 +164,8 @@ class Case:
             for call in calls:
                 if call["name"] == "pay":
                     call["arguments"]["order"] = self.order
+        if self.receiver.mutate is not None:
+            self.receiver.mutate()
         points.install()
         try:
             context = module.main(str(self.root))

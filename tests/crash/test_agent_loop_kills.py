@@ -19,12 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from agent_loop import BOTH, KEYED, LOOKUP, PAUSED, PLAIN, Case, Ledger, Receiver, ledger
+
+from checkpointer import Absent
+from checkpointer.demo.ledger import entries
 
 SLOW = bool(os.environ.get("CKPT_SLOW"))
 DEAD = -9
@@ -45,7 +50,7 @@ def place() -> Iterator[Path]:
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="ckpt-", dir=memory) as directory:
         yield Path(directory)
-        for store in Path(directory).glob("*/state/workspaces/*/shadow.git"):
+        for store in Path(directory).glob("**/state/workspaces/*/shadow.git"):
             sound(store)
 
 
@@ -109,14 +114,21 @@ def once_or_listed(case: Case, status: int) -> None:
     assert [call.tool for call in case.state().uncertain] == ["pay"]
 
 
-def examine(base: Path, name: str, receiver: Receiver, check: Check, *, all_of_it: bool = False) -> list[Case]:
-    """Kill at each chosen point, resume, and look into the ledger once all that was sent has been carried out."""
+def examine(
+    base: Path, name: str, receiver: Receiver, check: Check, *, all_of_it: bool = False, only: str = ""
+) -> list[Case]:
+    """Kill at each chosen point, or at those of one name; resume; and look into the ledger once all that was sent has
+    been carried out.
+    """
+    base.mkdir(exist_ok=True)
     ended: list[tuple[Case, int, str]] = []
     with ledger(base / "ledger", receiver) as server:
         whole = Case(base / "whole", server, receiver, next(orders))
         points = whole.points()
         whole.came_to_its_end()
-        cases = [(n, Case(base / str(n), server, receiver, next(orders))) for n in chosen(points, all_of_it=all_of_it)]
+        numbers = chosen(points, all_of_it=all_of_it)
+        numbers = [n for n, point in enumerate(points) if point == only] if only else numbers
+        cases = [(n, Case(base / str(n), server, receiver, next(orders))) for n in numbers]
         waits = SHORT[0] in receiver.options
         for n, case in cases:
             assert case.start(n) == DEAD, f"{name}: not killed at {n}, {points[n]}"
@@ -172,11 +184,56 @@ def still(case: Case) -> None:
     assert [one["tool"] for one in json.loads(done.stdout)["uncertain"]] == ["pay"]
 
 
-def test_these_tests_would_see_a_double(place: Path) -> None:
-    """A tool that trusts keys, and a receiver that ignores them."""
-    careless = dataclasses.replace(KEYED, options=("--ignore-keys",))
-    with pytest.raises(AssertionError, match="before receive"):
-        examine(place, "careless", careless, once)
+def a_new_key_for_each_attempt() -> None:
+    from checkpointer.state import Call
+
+    Call.sent_key = property(lambda self: f"{self.key}/{self.attempt}")
+
+
+def absent_is_a_failure() -> None:
+    from checkpointer.recovery import policy
+
+    found = policy._found
+
+    def mutant(case: Any, finding: Any) -> Any:
+        verdict = found(case, finding)
+        return dataclasses.replace(verdict, verdict="retry") if isinstance(finding, Absent) else verdict
+
+    policy._found = mutant
+
+
+def an_open_call_never_happened() -> None:
+    from checkpointer.recovery import policy
+
+    policy._external = lambda case: policy.Judgement("append", "retry", "it was cut off, so it failed")
+
+
+def not_found(arguments: object, key: str) -> Absent:
+    """A reconciler that looks too early, and knows it."""
+    return Absent()
+
+
+LOOKS_EARLY = worse(LOOKUP, *LATE, reconcile=not_found)
+
+
+@pytest.mark.parametrize(
+    ("receiver", "mutate"),
+    [
+        pytest.param(worse(KEYED, "--ignore-keys"), None, id="a tool that is wrong about its receiver"),
+        pytest.param(KEYED, a_new_key_for_each_attempt, id="a new key for each attempt"),
+        pytest.param(LOOKS_EARLY, absent_is_a_failure, id="absent is a failure"),
+        pytest.param(PLAIN, an_open_call_never_happened, id="an open call never happened"),
+    ],
+)
+def test_a_double_is_seen(place: Path, receiver: Receiver, mutate: Callable[[], None] | None) -> None:
+    """What would pay twice does so here, and these tests say it."""
+    if mutate is not None:
+        examine(place / "as it is", "as it is", receiver, once_or_listed, only="after send")
+    broken = dataclasses.replace(receiver, mutate=mutate)
+    with pytest.raises(AssertionError, match="killed at"):
+        examine(place / "broken", "broken", broken, once_or_listed, only="after send")
+    paid = Counter(one["order"] for one in entries(str(place / "broken" / "ledger"), "payment"))
+    assert max(paid.values()) == 2, "it fails, but not by paying twice"
 
 
 @pytest.mark.parametrize("seed", range(200 if SLOW else 6))
