@@ -199,3 +199,28 @@ def test_where_there_is_nothing(world: World, args: tuple[str, ...]) -> None:
     world.write("a", "one\n")
     world.ckpt("save")
     assert world.ckpt(*args).out
+
+
+STALE = """
+import os
+from datetime import timedelta
+from checkpointer import open_run, tool
+
+@tool(effect="read", fresh_for=timedelta(seconds=0))
+def weather() -> str:
+    return "rain"
+
+with open_run(".", tools=[weather]) as run:
+    if not run.state.messages:
+        run.user_message("hello", slot="task")
+        run.call("weather", {}, slot="w")
+        os.kill(os.getpid(), 9)
+    run.finish("done")
+"""
+
+
+def test_what_is_stale_is_named(world: World) -> None:
+    world.write("loop.py", STALE)
+    world.env["PYTHONPATH"] = str(Path(__file__).parents[2])
+    world.sh(f"{sys.executable} loop.py", ok=False)
+    assert "weather is " in world.ckpt("resume").err
