@@ -43,6 +43,7 @@ class Case:
     that anybody in this run wrote down: where `now` is before it, a clock was set back. `processes` are those of the
     call that live, None where that cannot be told. `late` is a completion that its fenced owner left. `finding` is
     what a reconciler said, None if it was not asked; `compensated` what came of a compensation, empty for none.
+    `observed`: an agent made it that is only watched, which `went_on` if it said anything after that.
     """
 
     tool: str
@@ -70,6 +71,8 @@ class Case:
     compensates: str | None = None
     carried: tuple[str, int] | None = None
     choice: Choice = "ask"
+    observed: bool = False
+    went_on: bool = False
 
 
 Act = Literal["append", "ask", "compensate", "put back"]

@@ -28,6 +28,8 @@ TWICE: Final = "if it runs again, this may happen twice"
 
 def judge(case: Case) -> Judgement:
     """The verdict on a call, by the first rule that applies."""
+    if case.observed:
+        return _observed(case)
     if case.effect == "read":
         return Judgement("append", "retry", "it only reads: it may run again")
     if case.carried is not None:
@@ -104,6 +106,32 @@ def _files(files: Files) -> dict[str, Any]:
         "unexplained": files.unexplained or None,
         "checkpoint": files.start,
     }
+
+
+# -- agents that are only watched
+
+
+def _observed(case: Case) -> Judgement:
+    """Nothing is run again here, and no file is written: only what is known is said."""
+    files = case.files
+    said = _basis(case) | (_files(files) if files is not None else {})
+    if case.went_on:
+        return Judgement("append", "unreported", "its agent went on: only its end was not reported", evidence=said)
+    if case.effect == "read":
+        return Judgement("append", "unreported", "it only reads: nothing is in question", evidence=said)
+    if case.effect == "workspace" and files is not None and files.captured and files.equal is not None:
+        return Judgement(
+            "append",
+            "complete",
+            "it changed nothing that is covered" if files.equal else "it changed these files",
+            by="tree",
+            evidence=said,
+            result={"changed": list(files.differing)},
+            effect="none" if files.equal else "done",
+            failed=bool(files.equal),
+        )
+    known = _files(files) if files is not None else {}
+    return _person(case, "outside this folder nothing is known of it", **known)
 
 
 # -- effects outside

@@ -104,6 +104,14 @@ ROWS: list[tuple[str, Case, str, str, str]] = [
     ("a late answer", case(terms=PERSON, late=LATE), "append", "complete", "late"),
     ("a late answer on files", on_files(late=LATE, owner="alive"), "append", "complete", "late"),
     ("carried from another run", case(terms=KEYS, carried=("r1", 9)), "append", "escalate", "policy"),
+    ("watched, went on", case(observed=True, went_on=True), "append", "unreported", "policy"),
+    ("watched read", case(observed=True, effect="read"), "append", "unreported", "policy"),
+    ("watched edit of nothing", on_files(observed=True, files=SAME), "append", "complete", "tree"),
+    ("watched edit", on_files(observed=True), "append", "complete", "tree"),
+    ("watched edit, nobody else can have", on_files(observed=True, files=OURS), "append", "complete", "tree"),
+    ("watched edit, put back", on_files(observed=True, choice="restore"), "append", "complete", "tree"),
+    ("watched edit, start not captured", on_files(observed=True, files=Files(False)), "append", "escalate", "policy"),
+    ("watched shell", on_files(observed=True, effect="external", terms=KEYS), "append", "escalate", "policy"),
     ("calls of its own are open", case(terms=KEYS, children=("c",)), "append", "wait", "policy"),
 ]  # fmt: skip
 
