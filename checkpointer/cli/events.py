@@ -24,6 +24,8 @@ PAUSE = 0.2
 """Seconds between two looks of `--follow`."""
 _ENVELOPE = ("seq", "w", "n", "v", "type", "id", "at", "epoch", "context", "commit", "unprotected")
 _WIDTH = 100
+_DULL = ("owner", "previous", "writer", "fold", "tools", "durability", "environment", "args_digest", "terms")
+"""Facts that a line for people leaves out, unless it is to be long (`-v`)."""
 
 
 @click.command(cls=Command)
@@ -104,7 +106,8 @@ def _print(call: Call, log: JsonlLog, record: Record, types: tuple[str, ...]) ->
         call.out.document({**plain, **({"redacted": True} if record.redacted else {})})
         return
     at = phrase.clock(_moment(event.at))
-    facts = {k: v for k, v in plain.items() if k not in _ENVELOPE and v not in (None, "", [], {}, False)}
+    left_out = _ENVELOPE if call.verbose else (*_ENVELOPE, *_DULL)
+    facts = {k: v for k, v in plain.items() if k not in left_out and v not in (None, "", [], {}, False)}
     words = " ".join(f"{k}={v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in facts.items())
     words = "".join(c if c.isprintable() else " " for c in words)
     words = words if len(words) <= _WIDTH or call.verbose else words[: _WIDTH - 3] + "..."

@@ -112,6 +112,8 @@ def _report(call: Call, resumed: Resumed, waits: bool) -> None:
         _row(say, "undone", f"{what}, since the run last saw the files")
     if resumed.missing:
         _row(say, "missing", f"these variables were set and are not now: {' '.join(resumed.missing)}")
+    for what in resumed.stale:
+        _row(say, "stale", what)
     open_keys = {item.key for item in resumed.uncertain}
     for one in resumed.settled:
         if one.key not in open_keys:
@@ -226,6 +228,7 @@ def _document(resumed: Resumed) -> dict[str, Any]:
         "uncertain": [document(item) for item in resumed.uncertain],
         "undone": resumed.undone,
         "missing": resumed.missing,
+        "stale": resumed.stale,
         "notes": resumed.notes,
         "started": False,
         **resumed.counters.as_json(),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli import listing, phrase
+from checkpointer.cli import callview, listing, phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import narrowed, points_of, print_names, print_patches, print_stat
@@ -62,7 +62,9 @@ def show(ctx: click.Context, form: str | None, handle: str | None) -> int:
     workspace = call.workspace()
     if handle is None:
         subject = _next(call, workspace, paths)
-    elif TURN.fullmatch(handle):
+    elif (match := TURN.fullmatch(handle)) is not None:
+        if match[2] is not None and (made := callview.find(workspace, int(match[1]), int(match[2]))) is not None:
+            return _show_call(call, workspace, handle, made, paths, form)
         subject = _named(workspace, handle, paths)
     else:
         return _show_checkpoint(call, workspace, handle, paths, form)
@@ -71,6 +73,28 @@ def show(ctx: click.Context, form: str | None, handle: str | None) -> int:
         return 0
     with call.out.paged(str(call.config["ui.pager"])):
         _show_unit(call, subject, form)
+    return 0
+
+
+def _show_call(
+    call: Call, workspace: Workspace, handle: str, made: callview.Made, paths: list[bytes], form: str | None
+) -> int:
+    """A step that is a tool call: what was asked, what came of it, which files it changed."""
+    try:
+        subject: Subject | None = _named(workspace, handle, paths)
+    except Usage:  # it changed none
+        subject = None
+    if call.out.json:
+        files = _unit_document(subject) if subject is not None else {"schema": 1, "changed": []}
+        call.out.document({**files, "handle": handle, "call": callview.document(made)})
+        return 0
+    with call.out.paged(str(call.config["ui.pager"])):
+        if form != "names":
+            callview.show(call, handle, made)
+        if subject is not None:
+            _show_unit(call, subject, form)
+        elif form != "names":
+            call.out.line("  no files changed")
     return 0
 
 

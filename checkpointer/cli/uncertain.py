@@ -36,6 +36,10 @@ def uncertain(call: Call, handle: str | None) -> int:
 
     workspace = call.workspace()
     found = queue.read(os.fspath(roster.runs_directory(workspace.directory)))
+    for info in roster.running(workspace.directory):
+        if info.mode == "driven" and info.alive == "dead" and info.open_steps:
+            cut = phrase.count(len(info.open_steps), "call")
+            call.out.note(f"note: {info.handle} died with {cut} open: ckpt resume {info.handle} looks into that")
     for run, problem in found.problems.items():
         call.out.note(f"note: run {run} cannot be read: {problem}")
     if handle is not None:

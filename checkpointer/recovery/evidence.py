@@ -14,16 +14,18 @@ from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
     ABSENT,
     Holder,
+    ModelTurn,
     RunResumed,
     RunStarted,
     Terms,
     ToolCallCompleted,
     ToolCallStarted,
     ToolCallUncertain,
+    UserMessage,
 )
 from checkpointer.log import Pen, open_letter
 from checkpointer.recovery import processes
-from checkpointer.recovery.policy import Case, Choice, Files, OwnerFate
+from checkpointer.recovery.case import Case, Choice, Files, OwnerFate
 from checkpointer.state import Call, RunState
 from checkpointer.tools import Tool, broader, riskier, stricter
 from checkpointer.workspace.checkpoint import OPERATIONS
@@ -108,6 +110,7 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
     effect = broader(call.effect, tool.effect) if tool is not None else call.effect
     arguments = start.event.arguments if start.event is not None else ABSENT
     own = start.event.process if start.event is not None else None
+    observed, looks = state.mode == "observed", effect == "workspace"
     return Case(
         tool=call.tool,
         effect=effect,
@@ -128,10 +131,23 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
         effect_fields=tool.effect_fields if tool is not None else (),
         children=children(state, call.key),
         late=late_letter(pen, call),
-        files=files_of(pen, call, start, workspace) if effect == "workspace" and workspace is not None else None,
+        files=files_of(pen, call, start, workspace) if workspace is not None and (looks or observed) else None,
         compensates=call.newest.compensates if call.newest is not None else None,
         carried=call.origin if not call.started else None,
         choice=choice,
+        observed=observed,
+        went_on=observed and went_on(pen, start),
+    )
+
+
+def went_on(pen: Pen, start: Start) -> bool:
+    """Did the agent say anything under the same epoch after it had begun this call?"""
+    if start.event is None:
+        return False
+    since = start.event
+    return any(
+        isinstance(r.event, UserMessage | ModelTurn) and r.seq > since.seq and r.event.epoch == since.epoch
+        for r in pen.log.read()
     )
 
 

@@ -12,20 +12,13 @@ proof that there will be none. Where no rule gives an answer, a person is asked,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from checkpointer import canon
-from checkpointer.events import ABSENT, Effect, Risk, Terms, ToolCallCompleted, Verdict
+from checkpointer.events import ABSENT, ToolCallCompleted
+from checkpointer.recovery.case import Case, Files, Judgement
 from checkpointer.tools import Absent, Conflict, Finding, Match, Unknown
-
-Choice = Literal["ask", "keep", "restore"]
-"""What a person said about files that a call left half done: nothing, keep them, put those of its start back."""
-
-OwnerFate = Literal["ours", "released", "dead", "alive", "unknown"]
-"""Of whoever started the call: this very process, one that let go, one that is proven dead, one that lives, or none of
-these can be told."""
 
 MARGIN: Final = timedelta(minutes=5)
 """A key is trusted at most this much less long than its receiver keeps it (a tenth of that time, if shorter)."""
@@ -33,84 +26,10 @@ MARGIN: Final = timedelta(minutes=5)
 TWICE: Final = "if it runs again, this may happen twice"
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What the files say of a workspace call. `captured`: they were verified at its start.
-
-    `equal` is None where nobody can tell; then `why` says so. `explained`: all that differs can only be this call's
-    own work, or nobody else edits here; `unexplained` says why not.
-    """
-
-    captured: bool
-    equal: bool | None = None
-    why: str = ""
-    differing: tuple[str, ...] = ()
-    explained: bool = False
-    unexplained: str = ""
-    start: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """All that is known of one call. `terms` are the stricter of what was recorded and what is declared today.
-
-    `first_at` is when an attempt under its present key first started, `at` the newest one. `clock` is the newest time
-    that anybody in this run wrote down: where `now` is before it, a clock was set back. `processes` are those of the
-    call that live, None where that cannot be told. `late` is a completion that its fenced owner left. `finding` is
-    what a reconciler said, None if it was not asked; `compensated` what came of a compensation, empty for none.
-    """
-
-    tool: str
-    effect: Effect
-    key: str
-    risk: Risk = "normal"
-    terms: Terms = field(default_factory=Terms)
-    known: bool = True
-    now: datetime = datetime(1970, 1, 1, tzinfo=UTC)
-    first_at: datetime | None = None
-    at: datetime | None = None
-    clock: datetime | None = None
-    owner: OwnerFate = "unknown"
-    dead: bool = False
-    processes: tuple[int, ...] | None = ()
-    reason: str = "crash"
-    error: Any = None
-    arguments: Any = ABSENT
-    effect_fields: tuple[str, ...] = ()
-    children: tuple[str, ...] = ()
-    late: ToolCallCompleted | None = None
-    files: Files | None = None
-    finding: Finding | None = None
-    compensated: str = ""
-    compensates: str | None = None
-    carried: tuple[str, int] | None = None
-    choice: Choice = "ask"
-
-
-Act = Literal["append", "ask", "compensate", "put back"]
-"""What is to be done: write the verdict down; first ask the reconciler, or compensate, and judge anew; put the files
-of the start back and then write."""
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """`rule` is one sentence for people. `result` and the facts after it are those of a completion, where `verdict` is
-    `complete`. `evidence` goes into the log.
-    """
-
-    act: Act
-    verdict: Verdict
-    rule: str
-    by: Literal["policy", "person", "receiver", "tree", "late"] = "policy"
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-    result: Any = None
-    effect: Literal["done", "none", "partial"] = "done"
-    source: Literal["reconciliation", "person", "late"] = "reconciliation"
-    failed: bool = False
-
-
 def judge(case: Case) -> Judgement:
     """The verdict on a call, by the first rule that applies."""
+    if case.observed:
+        return _observed(case)
     if case.effect == "read":
         return Judgement("append", "retry", "it only reads: it may run again")
     if case.carried is not None:
@@ -187,6 +106,32 @@ def _files(files: Files) -> dict[str, Any]:
         "unexplained": files.unexplained or None,
         "checkpoint": files.start,
     }
+
+
+# -- agents that are only watched
+
+
+def _observed(case: Case) -> Judgement:
+    """Nothing is run again here, and no file is written: only what is known is said."""
+    files = case.files
+    said = _basis(case) | (_files(files) if files is not None else {})
+    if case.went_on:
+        return Judgement("append", "unreported", "its agent went on: only its end was not reported", evidence=said)
+    if case.effect == "read":
+        return Judgement("append", "unreported", "it only reads: nothing is in question", evidence=said)
+    if case.effect == "workspace" and files is not None and files.captured and files.equal is not None:
+        return Judgement(
+            "append",
+            "complete",
+            "it changed nothing that is covered" if files.equal else "it changed these files",
+            by="tree",
+            evidence=said,
+            result={"changed": list(files.differing)},
+            effect="none" if files.equal else "done",
+            failed=bool(files.equal),
+        )
+    known = _files(files) if files is not None else {}
+    return _person(case, "outside this folder nothing is known of it", **known)
 
 
 # -- effects outside

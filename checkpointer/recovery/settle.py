@@ -28,7 +28,8 @@ from checkpointer.events import (
 )
 from checkpointer.log import Pen
 from checkpointer.recovery import evidence
-from checkpointer.recovery.policy import Case, Choice, Judgement, judge
+from checkpointer.recovery.case import Case, Choice, Judgement
+from checkpointer.recovery.policy import judge
 from checkpointer.state import Call
 from checkpointer.tools import Absent, Conflict, Finding, Match, NoEffect, Tool, Unknown
 from checkpointer.workspace.workspace import Workspace
@@ -98,7 +99,7 @@ def settle(scene: Scene, keys: Collection[str] | None = None) -> list[Settled]:
     """
     asked = [c for c in _cut_off(scene) if keys is None or c.key in keys]
     for call in asked:
-        if call.status == "open" and call.effect != "read":
+        if call.status == "open" and call.effect != "read" and not _only_unreported(scene, call):
             _mark(scene, call)
     out = []
     for call in _leaves_first(asked):
@@ -112,6 +113,11 @@ def settle(scene: Scene, keys: Collection[str] | None = None) -> list[Settled]:
 
 def _cut_off(scene: Scene) -> list[Call]:
     return [*scene.pen.state.open, *scene.pen.state.uncertain]
+
+
+def _only_unreported(scene: Scene, call: Call) -> bool:
+    """An agent that is only watched went on after it: nothing is in question."""
+    return scene.pen.state.mode == "observed" and evidence.went_on(scene.pen, scene.start(call))
 
 
 def _leaves_first(calls: Sequence[Call]) -> list[Call]:
@@ -144,7 +150,8 @@ def _mark(scene: Scene, call: Call) -> None:
 
 def _one(scene: Scene, call: Call) -> Settled | None:
     tools = scene.tools
-    if tools is None and call.effect == "external":
+    observed = scene.pen.state.mode == "observed"
+    if tools is None and call.effect == "external" and not observed:
         return None
     tool = tools.get(call.tool) if tools is not None else None
     start = scene.start(call)

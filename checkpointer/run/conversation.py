@@ -90,8 +90,8 @@ class Conversation:
     ) -> int:
         """Say something to the model; gives the message's seq. With a `slot` it is said once, however often this runs.
 
-        `turn=False` adds to the turn that goes on instead of opening one. Raises `Busy` where no number for a turn can
-        be had for a minute.
+        `turn=False` adds to the turn that goes on instead of opening one. Raises `Busy` where no number
+        for a turn can be had for a minute.
         """
         if slot is not None and slot in self.state.named:
             filled = self.state.named[slot]

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
-from checkpointer.errors import CaptureFailed, CheckpointerError, Damaged, NewerFormat, ReadOnlyStore
+from checkpointer.errors import CheckpointerError, ReadOnlyStore
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.basis import now_utc
 from checkpointer.workspace.checkpoint import By, Checkpoint, CheckpointKind, Meta, Operation
-from checkpointer.workspace.entry import Entry, show
+from checkpointer.workspace.entry import Entry
 from checkpointer.workspace.facts import Facts
 from checkpointer.workspace.locking import WorkspaceLock
 from checkpointer.workspace.outcome import Outcome, Saved, Settled
 from checkpointer.workspace.reading.table import Table
 from checkpointer.workspace.restoring import rootdir
 from checkpointer.workspace.rules.gitdir import git_above
+from checkpointer.workspace.shadow.recollection import facts_of
 from checkpointer.workspace.shadow.store import Store
 from checkpointer.workspace.trees.tree import diff
 
@@ -61,19 +62,10 @@ class Workspace:
         self._lock = WorkspaceLock(directory / "lock")
 
     def _facts(self, *, repair: bool = False) -> Facts:
-        try:
-            return facts_file.load(self.directory)
-        except NewerFormat:
-            raise
-        except Damaged as e:
-            from checkpointer.workspace.shadow.recollection import recollect
-
-            known = recollect(self.root, self.store)
-            if repair:
-                facts_file.save(self.directory, known)
-            else:
-                self.notices.append(f"{e.message}; what it said was read from the checkpoints instead")
-            return known
+        known, notice = facts_of(self.directory, self.root, self.store, repair=repair)
+        if notice:
+            self.notices.append(notice)
+        return known
 
     # -- the lock
 
@@ -172,7 +164,7 @@ class Workspace:
         Finishes first what was cut short: see `Saved.settled`.
         """
         with self.locked(kind):
-            self._must_be_there()
+            rootdir.must_be_there(self.root)
             settled = self.settle(progress)
             before = self.store.tip()
             meta = self.meta(kind, runs=runs, steps=steps, label=label, by=by)
@@ -323,12 +315,6 @@ class Workspace:
     def make_root(self) -> bool:
         """Make the workspace directory where it is gone. True if it was made."""
         return rootdir.make(self.root, self.store)
-
-    def _must_be_there(self) -> None:
-        if not os.path.isdir(self.root):
-            raise CaptureFailed(
-                f"{show(self.root)} is gone", kept="its checkpoints are kept", next=("ckpt undo", "ckpt restore P")
-            )
 
     def _table(self, *, empty: bool = False) -> Table:
         path = self.directory / _TABLE

@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
+import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,8 @@ def cut(act: Act, n: int, how: Callable[[Count], None] = at_verbs) -> bool:
             how(Count(n))
             act()
             status = 0
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(status)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -110,9 +114,6 @@ def killed_after(act: Act, seconds: float) -> bool:
             status = 0
         finally:
             os._exit(status)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    import time
-
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if os.waitpid(child, os.WNOHANG)[0]:

@@ -89,7 +89,9 @@ def whole(desk: Desk, before: Manifest, after: Manifest) -> None:
         assert found.told in [w.told for w in wanted if w is not None], path
 
 
-def check_settled(desk: Desk, before: Manifest, after: Manifest, *, mine: dict[bytes, bytes] | None = None) -> bool:
+def check_settled(
+    desk: Desk, before: Manifest, after: Manifest, *, mine: dict[bytes, bytes] | None = None, sound: bool = True
+) -> bool:
     """After the next command: all as before, or all as after but for the user's edits. True: as after."""
     now = desk.files()
     mine = mine or {}
@@ -100,7 +102,8 @@ def check_settled(desk: Desk, before: Manifest, after: Manifest, *, mine: dict[b
     done = not now.without(*mine).differing(after.without(*mine))
     if not done:
         same(before.without(*mine), now.without(*mine))
-    fsck(desk.state)
+    if sound or SLOW:
+        fsck(desk.state)
     return done
 
 
@@ -117,7 +120,7 @@ def test_cut_at_every_point(tmp_path: Path, work: Work, how: Callable[[Count], N
             break
         whole(desk, before, after)
         desk.save()
-        ends.append(check_settled(desk, before, after))
+        ends.append(check_settled(desk, before, after, sound=n % 4 == 0))
     assert n > 40
     assert ends == sorted(ends), "settled backward after it had been settled forward"
     assert {True, False} == set(ends)
@@ -206,11 +209,11 @@ def test_an_undo_with_an_edit_in_the_way_stops_and_names_it(tmp_path: Path) -> N
     assert named
 
 
-def test_killed_in_a_restore_of_two_thousand_files(tmp_path: Path) -> None:
+def test_killed_in_a_restore_of_a_thousand_files(tmp_path: Path) -> None:
     """Real SIGKILLs at random moments; the user edits a file before the next command."""
     import time
 
-    count = 2000
+    count = 1000
     desk = Desk(tmp_path)
     for i in range(count):
         desk.write(f"d{i // 100}/f{i}", f"old {i}\n")
@@ -224,7 +227,7 @@ def test_killed_in_a_restore_of_two_thousand_files(tmp_path: Path) -> None:
     took = time.monotonic() - start
     choose = random.Random(11)
     killed = 0
-    for round_ in range(40 if SLOW else 5):
+    for round_ in range(40 if SLOW else 4):
         subprocess.run(["sh", "-euc", script.replace("new", f"new {round_}")], cwd=desk.root, check=True)
         desk.save()
         new = desk.files()

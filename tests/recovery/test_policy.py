@@ -11,7 +11,8 @@ import pytest
 
 from checkpointer.events import ABSENT, Terms, ToolCallCompleted
 from checkpointer.recovery import policy
-from checkpointer.recovery.policy import Case, Files, Judgement, judge
+from checkpointer.recovery.case import Case, Files, Judgement
+from checkpointer.recovery.policy import judge
 from checkpointer.tools import Absent, Conflict, Match, Unknown
 
 AT = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
@@ -103,6 +104,14 @@ ROWS: list[tuple[str, Case, str, str, str]] = [
     ("a late answer", case(terms=PERSON, late=LATE), "append", "complete", "late"),
     ("a late answer on files", on_files(late=LATE, owner="alive"), "append", "complete", "late"),
     ("carried from another run", case(terms=KEYS, carried=("r1", 9)), "append", "escalate", "policy"),
+    ("watched, went on", case(observed=True, went_on=True), "append", "unreported", "policy"),
+    ("watched read", case(observed=True, effect="read"), "append", "unreported", "policy"),
+    ("watched edit of nothing", on_files(observed=True, files=SAME), "append", "complete", "tree"),
+    ("watched edit", on_files(observed=True), "append", "complete", "tree"),
+    ("watched edit, nobody else can have", on_files(observed=True, files=OURS), "append", "complete", "tree"),
+    ("watched edit, put back", on_files(observed=True, choice="restore"), "append", "complete", "tree"),
+    ("watched edit, start not captured", on_files(observed=True, files=Files(False)), "append", "escalate", "policy"),
+    ("watched shell", on_files(observed=True, effect="external", terms=KEYS), "append", "escalate", "policy"),
     ("calls of its own are open", case(terms=KEYS, children=("c",)), "append", "wait", "policy"),
 ]  # fmt: skip
 
@@ -178,7 +187,7 @@ def _absent_is_retry(known: Case) -> Judgement:
 
 
 def _old_keys(known: Case) -> Judgement:
-    kept, policy.key_problem = policy.key_problem, lambda _: ""
+    kept, policy.key_problem = policy.key_problem, lambda case: ""
     try:
         return judge(known)
     finally:

@@ -9,9 +9,17 @@ import tempfile
 from collections.abc import Iterator
 
 from checkpointer import disk
-from checkpointer.errors import Failed
+from checkpointer.errors import CaptureFailed, Failed
 from checkpointer.workspace.entry import show
 from checkpointer.workspace.shadow.history import History
+
+
+def must_be_there(root: bytes) -> None:
+    """Raises `CaptureFailed` where the directory is gone: that is no empty workspace."""
+    if not os.path.isdir(root):
+        raise CaptureFailed(
+            f"{show(root)} is gone", kept="its checkpoints are kept", next=("ckpt undo", "ckpt restore P")
+        )
 
 
 def make(root: bytes, history: History) -> bool:

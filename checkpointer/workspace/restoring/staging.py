@@ -26,6 +26,7 @@ MANY = 16
 
 _SMALL = 1 << 20
 _ANY_CTIME = -1
+_FIFOS = os.mkfifo in os.supports_dir_fd
 
 
 class Staged(NamedTuple):
@@ -125,7 +126,7 @@ class Staging:
         if entry.kind == "link":
             os.symlink(self._objects.get(entry.oid)[1], name, dir_fd=dir_fd)
         else:
-            if os.mkfifo not in os.supports_dir_fd:
+            if not _FIFOS:
                 raise OSError(errno.ENOTSUP, "fifos cannot be made safely on this system")
             os.mkfifo(name, 0o600, dir_fd=dir_fd)
         try:

@@ -5,9 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 
-from checkpointer.workspace.facts import Facts
+from checkpointer.errors import Damaged, NewerFormat
+from checkpointer.workspace.facts import Facts, load, save
 from checkpointer.workspace.shadow.history import History
 from checkpointer.workspace.undoing.units import had_a_run, parse_handle
+
+
+def facts_of(directory: str | os.PathLike[str], root: bytes, history: History, *, repair: bool) -> tuple[Facts, str]:
+    """What `workspace.toml` says, else what it must have said, with a notice for people; `repair` writes it anew.
+
+    Raises `NewerFormat`, and `Damaged` where the store cannot be read either.
+    """
+    try:
+        return load(directory), ""
+    except NewerFormat:
+        raise
+    except Damaged as e:
+        known = recollect(root, history)
+        if repair:
+            save(directory, known)
+        return known, "" if repair else f"{e.message}; what it said was read from the checkpoints instead"
 
 
 def recollect(root: bytes, history: History) -> Facts:
