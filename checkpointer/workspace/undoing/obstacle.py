@@ -27,6 +27,8 @@ def check(
     for turn in open_turns:
         mine = sorted(handles & set(turn.steps))
         if not mine:
+            if turn.alive and any(handle.turn == turn.turn for step in steps for handle in step.handles):
+                notes.append(f"t{turn.turn} has not ended: what it does from here on stays")
             continue
         what = ", ".join(mine)
         if turn.executing:
