@@ -118,9 +118,7 @@ def make_directory(path: AnyPath, *, mode: int = PRIVATE_DIRECTORY, dir_fd: int 
     os.chmod(path, mode, dir_fd=dir_fd) if dir_fd is not None else os.chmod(path, mode)
 
 
-def rename(
-    src: AnyPath, dst: AnyPath, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None
-) -> None:
+def rename(src: AnyPath, dst: AnyPath, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
     """Rename, replacing `dst`. Durable only after its directories are synced."""
     _announce("rename", dst)
     os.rename(src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)

@@ -53,7 +53,12 @@ def typed(line: str, shop: Path, base: Path) -> str:
         "LANG": "C.UTF-8",
     }
     done = subprocess.run(
-        ["sh", "-c", line], cwd=shop, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
+        ["sh", "-c", line],
+        cwd=shop,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
     )
     return done.stdout.decode()
 
