@@ -23,6 +23,7 @@ from checkpointer.workspace.directories import Directories, split
 from checkpointer.workspace.entry import PERMISSIONS, Entry, Signature, show, signature
 from checkpointer.workspace.restoring.captured import Captured
 from checkpointer.workspace.restoring.carried import DENIED, FULL, Carried, Leave, in_words
+from checkpointer.workspace.restoring.patience import uninterrupted
 from checkpointer.workspace.restoring.replacements import OPENED, Replacement, Replacements, deepest_first, is_dir
 from checkpointer.workspace.restoring.staging import Staging, same, sync_singly, without_ctime
 from checkpointer.workspace.restoring.standing import is_directory, standing
@@ -80,9 +81,10 @@ class Carrier:
             self._prepare()
             self._carry_out()
         except BaseException as e:
-            self._staging.discard(traceless=not self._touched)
-            lost = self._take_back() if self._touched and not self.lenient else {}
-            self.over = True
+            with uninterrupted():
+                self._staging.discard(traceless=not self._touched)
+                lost = self._take_back() if self._touched and not self.lenient else {}
+                self.over = True
             explained = in_words(e, self.carried.left, began=bool(self._touched), lost=lost)
             if explained is e:
                 raise
@@ -125,7 +127,8 @@ class Carrier:
                 self.progress(phase, done, len(self.changes), 0)
             try:
                 try:
-                    act(path)
+                    with uninterrupted():
+                        act(path)
                 except OSError as e:
                     if e.errno in FULL:
                         raise NoSpace(f"no space left to write {show(path)}") from e
