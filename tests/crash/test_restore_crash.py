@@ -13,8 +13,10 @@ from crash.cutting import Count, at_changes, at_verbs, copied, cut, killed_after
 from harness.machine import SLOW
 from harness.manifest import Manifest, same
 from workspace.desk import Desk, fsck
+from workspace.test_restore import Spec, build, directory, fifo, file, link
 
-from checkpointer.errors import NeedsPerson
+from checkpointer import disk
+from checkpointer.errors import CheckpointerError, NeedsPerson
 
 Work = tuple[Path, Callable[[Desk], None]]
 
@@ -241,3 +243,133 @@ def test_killed_in_a_restore_of_a_thousand_files(tmp_path: Path) -> None:
         desk.restore(1)
         same(before, desk.files())
     assert killed
+
+
+def some_edits(rng: random.Random, desk: Desk) -> dict[bytes, bytes]:
+    """The user does anything at all; what was written must be there later."""
+    written: dict[bytes, bytes] = {}
+    root = os.fsencode(desk.root)
+    names = sorted(p for p in desk.files() if p and b".ckpt-" not in p)
+    for i in range(rng.randint(1, 4)):
+        path = rng.choice([*names, b"a", b"b/a", b"b/new", b"c/c", b"fresh"])
+        full = os.path.join(root, path)
+        content = b"the user %d\n" % i
+        try:
+            kind = rng.choice(["write", "write", "make", "remove", "link"])
+            if kind == "remove":
+                subprocess.run(["rm", "-rf", full], check=False, stderr=subprocess.DEVNULL)
+                written = {p: c for p, c in written.items() if p != path and not p.startswith(path + b"/")}
+            elif kind == "write" and os.path.isfile(full) and not os.path.islink(full):
+                with open(full, "ab") as f:
+                    f.write(content)
+                with open(full, "rb") as f:
+                    written[path] = f.read()
+            elif not os.path.lexists(full):
+                os.makedirs(os.path.dirname(full), exist_ok=True)
+                if kind == "link":
+                    os.symlink(b"theirs", full)
+                    written[path] = b"theirs"
+                else:
+                    with open(full, "wb") as f:
+                        f.write(content)
+                    written[path] = content
+        except (NotADirectoryError, FileExistsError, IsADirectoryError):
+            continue
+    # What was written through a symlink of a directory stands elsewhere.
+    real = {}
+    for path, content in written.items():
+        directory, name = os.path.split(os.path.join(root, path))
+        real[os.path.join(os.path.realpath(directory), name)] = content
+    return {os.path.relpath(full, root): content for full, content in real.items() if full.startswith(root)}
+
+
+@pytest.mark.parametrize("seed", range(60 if SLOW else 24))
+def test_any_edits_after_a_cut_are_kept(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    states = [random_spec(rng) for _ in range(2)]
+    desk = Desk(tmp_path)
+    for state in states:
+        subprocess.run(["sh", "-c", "chmod -R u+rwx . ; rm -rf ./* ./.[!.]*"], cwd=desk.root, check=True)
+        build(desk.root, state)
+        desk.save()
+    if rng.random() < 0.5:
+        desk.write("b-mine", "mine\n")
+    cut(lambda: desk.restore(1), rng.randint(14, 45), rng.choice([at_verbs, at_changes]))
+    written = some_edits(rng, desk)
+    saved = desk.save()
+    now = desk.files()
+    for path, content in written.items():
+        assert path in now, f"{path!r} is gone, {saved.settled}"
+        assert now[path].content == content, f"{path!r}, {saved.settled}"
+    assert not [p for p in now if b".ckpt-" in p]
+    assert desk.workspace().store.pending() is None
+    fsck(desk.state)
+    tip = desk.workspace().store
+    assert {p for p, _ in tip.tree(tip.tip()).walk()} == set(now)
+
+
+@pytest.mark.parametrize("seed", range(60 if SLOW else 20))
+def test_any_edits_during_the_work_are_kept(tmp_path: Path, seed: int) -> None:
+    """Somebody writes in the middle of a restore: what they wrote stands there, or a checkpoint holds it."""
+    rng = random.Random(seed)
+    desk = Desk(tmp_path)
+    for state in [random_spec(rng) for _ in range(2)]:
+        subprocess.run(["sh", "-c", "chmod -R u+rwx . ; rm -rf ./* ./.[!.]*"], cwd=desk.root, check=True)
+        build(desk.root, state)
+        desk.save()
+    calls, moment = 0, rng.randint(1, 45)
+    written: dict[bytes, bytes] = {}
+
+    def probe(verb: str, path: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == moment:
+            written.update(some_edits(rng, desk))
+
+    disk.probe = probe
+    error = None
+    try:
+        desk.restore(1)
+    except CheckpointerError as e:
+        error = e
+    finally:
+        disk.probe = None
+    assert error is None or "not_taken_back" not in error.details or error.kept
+    now = desk.files()
+    store = desk.workspace().store
+    held = {c.number: store.tree(c) for c in store.checkpoints()}
+    for path, content in written.items():
+        stands = path in now and now[path].content == content
+        entries = [(tree, tree.covered(path)) for tree in held.values()]
+        kept = any(e is not None and e.kind in ("file", "link") and tree.read(path) == content for tree, e in entries)
+        assert stands or kept, f"{path!r} is lost: {error}"
+    assert not [p for p in now if b".ckpt-" in p], error
+    assert store.pending() is None
+    desk.save()
+
+
+def random_spec(rng: random.Random) -> Spec:
+    kinds = [
+        file(b"1\n"),
+        file(b"2\n"),
+        file(b"1\n", 0o755),
+        link(b"a"),
+        link(b"b"),
+        directory(),
+        directory(0o700),
+        fifo(),
+    ]
+    spec: Spec = {}
+    for _ in range(rng.randint(3, 9)):
+        parts = [rng.choice([b"a", b"b", b"c"]) for _ in range(rng.randint(1, 3))]
+        path = b"/".join(parts)
+        above = [b"/".join(parts[:i]) for i in range(1, len(parts))]
+        node = rng.choice(kinds)
+        if any(spec.get(p, directory())[0] != "dir" for p in above):
+            continue
+        if node[0] != "dir" and any(p.startswith(path + b"/") for p in spec):
+            continue
+        for p in above:
+            spec.setdefault(p, directory())
+        spec[path] = node
+    return spec
