@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,10 @@ settings.load_profile("suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What starts the tests in the background may have had signals ignored; children would inherit that.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     config.addinivalue_line("markers", "damages_store: breaks a store on purpose, so it is not checked afterwards")
 
 

@@ -22,14 +22,16 @@ _WIDTH = 10
 
 
 @click.command(cls=Command)
-@click.option("--keep", "files", flag_value="keep", help="Go on with the files as they are.")
-@click.option("--restore", "files", flag_value="restore", help="Go on with the run's files; the present is kept aside.")
-@click.option("--no-exec", is_flag=True, help="Settle and report; start nothing.")
+@click.option("--keep", is_flag=True, help="Go on with the files as they are.")
+@click.option("--restore", is_flag=True, help="Go on with the run's files; the present is kept aside.")
+@click.option("--no-exec", is_flag=True, help="Settle (with --restore: write files) and report; start nothing.")
 @click.option("--take-over", is_flag=True, help="Even where nobody can say that its owner is dead.")
 @click.option("--list", "only_list", is_flag=True, help="The runs that could be resumed.")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.pass_obj
-def resume(call: Call, run: str | None, files: str | None, no_exec: bool, take_over: bool, only_list: bool) -> int:
+def resume(
+    call: Call, run: str | None, keep: bool, restore: bool, no_exec: bool, take_over: bool, only_list: bool
+) -> int:
     """Go on with a run that was cut off; with the only one there is, if none is named.
 
     Finished calls are not made again. What was cut off is settled where the files can tell; its own program settles the
@@ -41,6 +43,8 @@ def resume(call: Call, run: str | None, files: str | None, no_exec: bool, take_o
     from checkpointer.run import resuming
 
     call.person_only("ckpt resume")
+    if keep and restore:
+        raise Usage("--keep goes on with the files as they are, --restore with the run's: say one of them")
     workspace = call.workspace(write=True)
     found = resuming.resumable(workspace.directory)
     if only_list or (run is None and len(found) > 1):
@@ -51,7 +55,7 @@ def resume(call: Call, run: str | None, files: str | None, no_exec: bool, take_o
     from checkpointer.cli.events import log_of
 
     log = log_of(workspace, name)
-    choice: Literal["ask", "keep", "restore"] = files or "ask"  # type: ignore[assignment]
+    choice: Literal["ask", "keep", "restore"] = "keep" if keep else "restore" if restore else "ask"
     resumed = resuming.take_up(workspace, log, choice, take_over=take_over)
     return _go_on(call, workspace, resumed, no_exec)
 

@@ -45,7 +45,12 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     words = argv[1:] if argv[:1] == ("--",) else argv
     if not words:
         raise Usage("run what? There is no command after ckpt run", next=("ckpt run -- COMMAND",))
-    os.chdir(call.directory)
+    if words is argv and words[0].startswith("-"):
+        raise Usage(f"ckpt run has no option {words[0]}", next=("ckpt run --help", f"ckpt run -- {words[0]} ..."))
+    try:
+        os.chdir(call.directory)
+    except OSError as e:
+        return _refuse(call, Usage(f"{phrase.directory(call.directory)}: {e.strerror}"))
     try:
         started = _begin(call, words, agent, force_root)
     except CheckpointerError as e:
@@ -146,9 +151,10 @@ def say_after(call: Call, workspace: Workspace, running: CommandRun, report: Rep
     if not changed:
         say(call, f"{turns} changed files and changed them back")
         return
+    which = "" if len(report.turns) == 1 else f" {report.turns[0]}..{report.turns[-1]}"
     say(
         call,
-        f"{turns} changed {phrase.count(len(changed), 'file')}: {phrase.paths(changed)}   (undo: ckpt undo)",
+        f"{turns} changed {phrase.count(len(changed), 'file')}: {phrase.paths(changed)}   (undo: ckpt undo{which})",
     )
 
 
