@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -169,3 +170,15 @@ def shown(words: tuple[str, ...], more: tuple[tuple[str, str], ...]) -> bool:
     """Does the way round work?"""
     environment = {"PATH": os.environ["PATH"], **dict(more)}
     return subprocess.run([*words, "--version"], env=environment, cwd="/", capture_output=True).returncode == 0
+
+
+@contextmanager
+def descriptors(count: int) -> Iterator[None]:
+    """Only so many descriptors beside those that this process, which ran other tests before, has open."""
+    highest = max(int(name) for name in os.listdir("/dev/fd"))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from harness.captures import Place, is_root, permissions, same, standing, told
-from harness.machine import tmpfs
+from harness.machine import descriptors, tmpfs
 
 from checkpointer.errors import CaptureFailed
 
@@ -106,14 +106,10 @@ def test_everything_there_can_be(place: Place) -> None:
 def test_paths_longer_than_the_system_takes(place: Place) -> None:
     length = _deep(place.root, 120)
     assert length > 2 * 4096
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
-    try:
+    with descriptors(96):
         present = place.save()
         again = place.save()
         fresh = place.look()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert again.bytes_read == 0
     assert again.root == fresh.root == present.root
     same(present.tree, standing(place.root))
@@ -122,16 +118,12 @@ def test_paths_longer_than_the_system_takes(place: Place) -> None:
 def test_few_descriptors_for_many_directories(place: Place) -> None:
     for i in range(300):
         place.write(f"a{i % 7}/b{i % 31}/c{i}/f", str(i).encode())
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, before[1]))
-    try:
+    with descriptors(60):
         present = place.save(jobs=3)
         opened = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
         place.look()
         if opened:
             assert len(os.listdir("/proc/self/fd")) == opened
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     same(present.tree, standing(place.root))
 
 

@@ -131,6 +131,7 @@ def test_a_lost_table_costs_time_only(place: Place, monkeypatch: pytest.MonkeyPa
     settled()
     expected = place.save().root
     place.write("d1/new", b"new")
+    settled()
     expected = place.save().root
     whole = place.table_path.read_bytes()
     assert whole.count(b"ckpt scan table") == 1

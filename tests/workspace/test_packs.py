@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-import resource
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import zlib
 from pathlib import Path
 
 import pytest
+from harness.machine import descriptors
 from harness.shadow import checkpoint, contents, git, sound
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -237,22 +237,20 @@ def test_a_thousand_packs_with_256_descriptors(store: Store, monkeypatch: pytest
     monkeypatch.setattr(disk, "sync", lambda *a: None)
     monkeypatch.setattr(disk, "sync_directory", lambda *a, **k: None)
     ids = many(store, 1000)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
     held: list[int] = []
     try:
-        objects = fresh(store)
-        for i in random.Random(1).sample(range(1000), 1000):
-            assert objects.get(ids[i]) == ("blob", b"%d" % i)
-        while True:  # not one descriptor left but ours
-            try:
-                held.append(os.open("/dev/null", os.O_RDONLY))
-            except OSError:
-                break
-        for i in (0, 500, 999):
-            assert objects.get(ids[i]) == ("blob", b"%d" % i)
+        with descriptors(250):
+            objects = fresh(store)
+            for i in random.Random(1).sample(range(1000), 1000):
+                assert objects.get(ids[i]) == ("blob", b"%d" % i)
+            while True:  # not one descriptor left but ours
+                try:
+                    held.append(os.open("/dev/null", os.O_RDONLY))
+                except OSError:
+                    break
+            for i in (0, 500, 999):
+                assert objects.get(ids[i]) == ("blob", b"%d" % i)
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for fd in held:
             os.close(fd)
     start = time.perf_counter()

@@ -16,7 +16,7 @@ from harness.captures import Place, same, standing
 
 from checkpointer import disk
 from checkpointer.errors import CaptureFailed
-from checkpointer.workspace.reading import workers
+from checkpointer.workspace.reading import survey, workers
 from checkpointer.workspace.reading.table import Table
 from checkpointer.workspace.reading.workers import Crew
 
@@ -33,6 +33,12 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.write("d4/private", b"p", 0o600)
     yield place
     place.close()
+
+
+@pytest.fixture(autouse=True)
+def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests may run in a process that has a thread for its own talk; forking beside that one is fine."""
+    monkeypatch.setattr(survey, "alone", lambda: True)
 
 
 def _children() -> set[int]:
@@ -134,7 +140,8 @@ def test_workers_end_with_their_parent(place: Place) -> None:
     script = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
-        "from checkpointer.workspace import workers, survey, packwriter\n"
+        "from checkpointer.workspace.odb import packwriter\n"
+        "from checkpointer.workspace.reading import survey, workers\n"
         "from checkpointer.workspace.reading.capture import capture\n"
         "from checkpointer.workspace.shadow.store import Store\n"
         "from checkpointer.workspace.reading.table import Table\n"
@@ -205,6 +212,7 @@ def test_beside_other_threads_nothing_is_forked(place: Place, monkeypatch: pytes
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
+        monkeypatch.setattr(survey, "alone", workers.alone)
         monkeypatch.setattr(os, "fork", fork)
         place.look(jobs=4)
     finally:
