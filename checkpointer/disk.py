@@ -333,16 +333,12 @@ class Gate:
 
 
 def _after_fork_in_child() -> None:
-    forget_locks_in_child(*_locks)
+    """Close inherited lock descriptors, so that only the parent holds them."""
+    for lock in list(_locks):
+        lock.release()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
-
-
-def forget_locks_in_child(*locks: Lock) -> None:
-    """In a forked child: close inherited lock descriptors, so that only the parent holds them."""
-    for lock in locks:
-        lock.release()
 
 
 def sync_file_system(fd: int) -> None:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from checkpointer import lease, machine
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
-    ModelTurn,
     RunFinished,
     RunReleased,
     RunResumed,
@@ -150,8 +149,6 @@ def _take(info: RunInfo, log: JsonlLog, record: Record) -> Any:
         turn.since = event.checkpoint
     elif isinstance(event, ToolCallStarted):
         _call_started(info, log, record, event)
-    elif isinstance(event, ModelTurn):
-        pass
     elif event.type in ("tool_call_completed", "tool_call_reconciled", "tool_call_uncertain"):
         info.open_steps.pop(str(getattr(event, "key", "")), None)
     if info.open_turn is not None and info.open_turn in info.turns:

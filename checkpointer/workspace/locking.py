@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import weakref
 from collections.abc import Iterator
 
 from checkpointer import disk
-
-_every: weakref.WeakSet[disk.Lock] = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: disk.forget_locks_in_child(*_every))
 
 
 class WorkspaceLock:
@@ -19,7 +14,6 @@ class WorkspaceLock:
     def __init__(self, path: disk.AnyPath) -> None:
         self._lock = disk.Lock(path)
         self._depth = 0
-        _every.add(self._lock)
 
     @property
     def held(self) -> bool:
