@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from checkpointer import disk
 from checkpointer.config import Config
 from checkpointer.errors import Failed, ReadOnlyStore, Usage
+from checkpointer.lock import Lock
 from checkpointer.places import (
     Place,
     by_digest,
@@ -104,7 +105,7 @@ def make(root: bytes, *, force_root: bool = False) -> Workspace:
     with disk.plain_errors(f"making a store in {stores()}"):
         _make_private(stores())
         disk.make_directory(directory)
-        with disk.Lock(directory / "lock").held("making the store"):
+        with Lock(directory / "lock").held("making the store"):
             if not (directory / "shadow.git").is_dir():
                 Store.create(directory / "shadow.git")
             if not (directory / "workspace.toml").exists():
@@ -139,7 +140,7 @@ def _make_private(directory: Path) -> None:
 
 def _follow(place: Place) -> Place:
     directory = stores() / store_name(place.root)
-    with disk.Lock(place.directory / "lock").held("following a moved workspace"), disk.plain_errors(str(directory)):
+    with Lock(place.directory / "lock").held("following a moved workspace"), disk.plain_errors(str(directory)):
         if directory.exists():
             raise Failed(f"{directory} is in the way", next=("ckpt doctor",))
         disk.rename(place.directory, directory)
@@ -169,9 +170,9 @@ def forget(place: Place) -> None:
     Raises Busy while another process works on it or one of its runs has a live owner; Failed, ReadOnlyStore.
     """
     with contextlib.ExitStack() as held, disk.plain_errors(f"deleting {place.directory}"):
-        held.enter_context(disk.Lock(place.directory / "lock").held("forgetting the workspace"))
+        held.enter_context(Lock(place.directory / "lock").held("forgetting the workspace"))
         for lock in sorted(place.directory.glob("runs/*/lock")):
-            held.enter_context(disk.Lock(lock).held("forgetting the workspace", wait=0))
+            held.enter_context(Lock(lock).held("forgetting the workspace", wait=0))
         gone = place.directory.with_name(f".{place.directory.name}.{os.getpid()}.forgotten")
         disk.rename(place.directory, gone)  # from here on there is no store, whatever stops us
         disk.sync_directory(gone.parent)

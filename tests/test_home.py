@@ -15,6 +15,7 @@ from harness.world import World
 
 from checkpointer import disk, home
 from checkpointer.errors import Busy, NewerFormat, ReadOnlyStore, RefusedRoot, Usage
+from checkpointer.lock import Lock
 from checkpointer.workspace import facts, guard
 
 
@@ -287,7 +288,7 @@ def test_forget_deletes_the_store_and_nothing_else(root: Path) -> None:
 def test_forget_waits_for_nobody_alive(root: Path) -> None:
     directory = saved(project(root))
     (directory / "runs" / "r").mkdir(parents=True)
-    with disk.Lock(directory / "runs" / "r" / "lock").held("a run"), pytest.raises(Busy):
+    with Lock(directory / "runs" / "r" / "lock").held("a run"), pytest.raises(Busy):
         home.forget(home.places()[0])
     assert directory.exists()
 

@@ -29,6 +29,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from checkpointer import disk
+from checkpointer.lock import Lock
 
 Answer = tuple[int, Any]
 
@@ -160,7 +161,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--late", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--errors", action="store_true")
     said = parser.parse_args(words)
-    with disk.Lock(said.file + ".lock").held("a ledger", wait=30.0):  # one that still ends has the same file open
+    with Lock(said.file + ".lock").held("a ledger", wait=30.0):  # one that still ends has the same file open
         book = Ledger(
             said.file,
             ignore_keys=said.ignore_keys,

@@ -23,6 +23,7 @@ from checkpointer import disk, machine
 from checkpointer.errors import Behind, CheckpointerError, Failed, Fenced, Finished, LogDamaged, NoStore, OutcomeUnknown
 from checkpointer.lease import Lease
 from checkpointer.lease import decode as decode_lease
+from checkpointer.lock import Gate
 from checkpointer.log.beside import Beside
 from checkpointer.log.follow import follow
 from checkpointer.log.lines import CHUNK, Starts, ends_at, lines
@@ -46,7 +47,7 @@ class JsonlLog(Beside):
         self.directory = os.path.abspath(directory)
         super().__init__(self.directory)
         self.path = os.path.join(self.directory, "events.jsonl")
-        self._gate = disk.Gate(os.path.join(self.directory, "lock"))
+        self._gate = Gate(os.path.join(self.directory, "lock"))
         self._mutex = threading.Lock()
         self._starts = Starts()
         self._fd: int | None = None
@@ -300,7 +301,7 @@ class JsonlRuns:
         if not os.path.isdir(log.directory):
             return
         with disk.plain_errors(f"run {run}"):
-            gate = disk.Gate(os.path.join(log.directory, "lock"))
+            gate = Gate(os.path.join(log.directory, "lock"))
             with gate.held(wait=1.0):
                 gone = os.path.join(self.directory, f".{run}.deleted")
                 disk.rename(log.directory, gone)

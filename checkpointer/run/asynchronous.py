@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from checkpointer import disk
 from checkpointer.events import MAIN, Trust
 from checkpointer.events import Usage as Tokens
+from checkpointer.lock import Lock
 from checkpointer.run import approvals, turnstile
 from checkpointer.run.calling import TRIES, Calling, Execution, current
 from checkpointer.run.desk import Answer, Desk, ToolCall, Turn
@@ -192,7 +192,7 @@ class AsyncRun:
             raise cancelled
         return answer, error
 
-    async def _may_write(self, call: ToolCall, parent: Execution | None) -> disk.Lock | None:
+    async def _may_write(self, call: ToolCall, parent: Execution | None) -> Lock | None:
         if not needs_lock(self._desk.tool(call.name), parent):
             return None
         while (lock := self._gate.try_write(f"{self.handle} {call.name}")) is None:
@@ -218,7 +218,7 @@ class AsyncRun:
             await asyncio.sleep(min(0.2, max(0.0, until - time.monotonic())))
 
 
-def _release(lock: disk.Lock, thread: asyncio.Future[Any] | None) -> None:
+def _release(lock: Lock, thread: asyncio.Future[Any] | None) -> None:
     """Let go, but not before a tool in a thread, which a cancellation cannot stop, has ended."""
     if thread is None or thread.done():
         lock.release()
@@ -226,7 +226,7 @@ def _release(lock: disk.Lock, thread: asyncio.Future[Any] | None) -> None:
         thread.add_done_callback(lambda done: _let_go(lock, done))
 
 
-def _let_go(lock: disk.Lock, done: asyncio.Future[Any]) -> None:
+def _let_go(lock: Lock, done: asyncio.Future[Any]) -> None:
     lock.release()
     if not done.cancelled():
         done.exception()  # told in the log as uncertain; nobody else asks

@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from checkpointer import disk
 from checkpointer.errors import Usage
+from checkpointer.lock import Lock
 from checkpointer.run import acceptance, approvals, turnstile
 from checkpointer.run.calling import TRIES, Calling, Execution, current
 from checkpointer.run.conversation import Conversation
@@ -133,7 +133,7 @@ class Run(Conversation):
             raise stopped
         return answer, error
 
-    def _may_write(self, call: ToolCall, parent: Execution | None) -> disk.Lock | None:
+    def _may_write(self, call: ToolCall, parent: Execution | None) -> Lock | None:
         """Wait for the right to write files, where the tool needs it and the caller has it not."""
         if not needs_lock(self._desk.tool(call.name), parent):
             return None

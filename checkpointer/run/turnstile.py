@@ -11,6 +11,7 @@ from pathlib import Path
 
 from checkpointer import disk
 from checkpointer.errors import Busy
+from checkpointer.lock import Lock
 
 PAUSE = 0.01
 """Seconds between two looks of somebody who waits."""
@@ -36,9 +37,9 @@ class Turnstile:
         with self._mutex:
             self._inside.discard(key)
 
-    def try_write(self, doing: str) -> disk.Lock | None:
+    def try_write(self, doing: str) -> Lock | None:
         """The right to write files, until it is released."""
-        lock = disk.Lock(self._path)
+        lock = Lock(self._path)
         with disk.plain_errors(str(self._path)):
             try:
                 lock.acquire(doing, wait=0)

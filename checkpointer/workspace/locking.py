@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator
 
 from checkpointer import disk
+from checkpointer.lock import Lock
 
 
 class WorkspaceLock:
-    """A `disk.Lock` that nests. A forked child does not hold it and must not go on as if it did."""
+    """A `Lock` that nests. A forked child does not hold it and must not go on as if it did."""
 
     def __init__(self, path: disk.AnyPath) -> None:
-        self._lock = disk.Lock(path)
+        self._lock = Lock(path)
         self._depth = 0
 
     @property

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from harness.captures import Place, same, standing
 
-from checkpointer import disk
 from checkpointer.errors import CaptureFailed
+from checkpointer.lock import Lock
 from checkpointer.workspace.reading import survey, workers
 from checkpointer.workspace.reading.table import Table
 from checkpointer.workspace.reading.workers import Crew
@@ -188,7 +188,7 @@ def _alive(pid: int) -> bool:
 
 
 def test_no_lock_is_held_across_fork(place: Place, tmp_path: Path) -> None:
-    lock = disk.Lock(tmp_path / "lock")
+    lock = Lock(tmp_path / "lock")
     lock.acquire("testing")
     child = os.fork()
     if child == 0:
@@ -196,7 +196,7 @@ def test_no_lock_is_held_across_fork(place: Place, tmp_path: Path) -> None:
         os._exit(0)
     try:
         lock.release()
-        other = disk.Lock(tmp_path / "lock")
+        other = Lock(tmp_path / "lock")
         other.acquire("testing too", wait=1.0)
         other.release()
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -43,3 +44,15 @@ class Found:
         self.tally.files += other.tally.files
         self.tally.bytes += other.tally.bytes
         self.tally.modes.update(other.tally.modes)
+
+    def drop(self, records: Mapping[str, Record], path: str) -> None:
+        """The directory and all below it are gone; `records` are the table's."""
+        stack = [path]
+        while stack:
+            here = stack.pop()
+            old, new = records.get(here), self.changed.pop(here, None)
+            subs = set(Record(*old).subs if old is not None else ()).union(new.subs if new is not None else ())
+            stack.extend(f"{here}/{name}" for name in subs)
+            if old is not None:
+                self.removed.add(here)
+            self.unread.pop(here, None)

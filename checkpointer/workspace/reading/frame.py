@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from checkpointer.workspace.reading.listing import DIRECTORY
 from checkpointer.workspace.reading.reader import stat_of
@@ -85,6 +86,13 @@ class Frame:
 
     def path_of(self, name: str) -> bytes:
         return os.fsencode(f"{self.path}/{name}" if self.path else name)
+
+    def has_directory(self, name: str) -> bool:
+        """Does a directory of that name stand here now?"""
+        try:
+            return stat.S_ISDIR(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode)
+        except OSError:
+            return False
 
     def note(self, section: str, name: str, value: int | str) -> None:
         """Add to what the directory tells the extras."""

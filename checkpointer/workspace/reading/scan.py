@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -209,9 +208,9 @@ class Scan:
             frame.subs, frame.kept = frame.old.subs, list(frame.old.kept)
         elif frame.old is not None:
             for name in set(frame.old.subs).difference(frame.subs):
-                self.drop(f"{frame.path}/{name}" if frame.path else name)
+                self.found.drop(self.records, f"{frame.path}/{name}" if frame.path else name)
         for name in set(frame.children).difference(frame.subs):
-            self.drop(f"{frame.path}/{name}" if frame.path else name)
+            self.found.drop(self.records, f"{frame.path}/{name}" if frame.path else name)
             del frame.children[name]
         frame.pending = [name for name in frame.subs if name not in frame.children]
 
@@ -219,7 +218,7 @@ class Scan:
 
     def _done(self, parent: Frame, name: str, path: str, tree: bytes) -> None:
         if path in self.records or path in self.found.changed:
-            self.drop(path)
+            self.found.drop(self.records, path)
             parent.differs = True
         parent.children[name] = (tree, 0)
 
@@ -230,18 +229,6 @@ class Scan:
         self._done(parent, name, path, tree or b"")
         parent.differs = True
         self.found.unread[path] = Unread(st, reason, tree)
-
-    def drop(self, path: str) -> None:
-        """The directory and all below it are gone."""
-        stack = [path]
-        while stack:
-            here = stack.pop()
-            old, new = self.records.get(here), self.found.changed.pop(here, None)
-            subs = set(Record(*old).subs if old is not None else ()).union(new.subs if new is not None else ())
-            stack.extend(f"{here}/{name}" for name in subs)
-            if old is not None:
-                self.found.removed.add(here)
-            self.found.unread.pop(here, None)
 
     # Whole trees
 
@@ -305,7 +292,7 @@ class Scan:
                 self.examine(frame)
                 if frame.pending:
                     return False
-            elif any(name not in frame.children and self._stands(name, frame) for name in frame.subs):
+            elif any(name not in frame.children and frame.has_directory(name) for name in frame.subs):
                 raise CaptureFailed(f"{show(os.fsencode(frame.path))} changes faster than it can be read", kept=KEPT)
         try:
             self._conclude(frame)
@@ -321,12 +308,6 @@ class Scan:
         if frame.parent is not None:
             frame.close()
         return True
-
-    def _stands(self, name: str, frame: Frame) -> bool:
-        try:
-            return stat.S_ISDIR(os.stat(name, dir_fd=frame.fd, follow_symlinks=False).st_mode)
-        except OSError:
-            return False
 
     def _conclude(self, frame: Frame) -> None:
         old = frame.old
