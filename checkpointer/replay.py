@@ -1,7 +1,9 @@
 """Newest valid snapshot plus the events after it, or the whole log: the same state either way.
 
 The counters tell what it cost: `events_replayed`, `replay_duration_ms`, `snapshot_load_ms`, `snapshot_write_ms`,
-`snapshot_seq_gap` (events between the snapshot and the end), `full_replay_equivalence_failures`.
+`snapshot_seq_gap` (events between the snapshot and the end), `full_replay_equivalence_failures`. Of the two that
+others counted (what writing snapshots cost the runs' owners, and failures that a verification found) each run keeps a
+tally beside its snapshots.
 """
 
 from __future__ import annotations
@@ -51,7 +53,11 @@ def _newest(log: Writable, snapshots: Snapshots, counters: Counters) -> Folded:
     began = time.monotonic_ns()
     found = snapshots.load(lambda seq, total, offset: _fits(log, seq, total, offset))
     counters.snapshot_load_ms += _ms(began)
-    counters.snapshot_misses = dict(snapshots.misses)
+    for name, count in snapshots.misses.items():
+        counters.snapshot_misses[name] = counters.snapshot_misses.get(name, 0) + count
+    tally = snapshots.tally()
+    counters.snapshot_write_ms += tally.get("snapshot_write_ms", 0.0)
+    counters.full_replay_equivalence_failures += int(tally.get("full_replay_equivalence_failures", 0))
     if found is None:
         return Folded()
     state, total, offset = found
@@ -72,17 +78,20 @@ def save(snapshots: Snapshots, known: Folded, counters: Counters | None = None) 
     """Keep a snapshot of a state. Raises `NoSpace`, `Failed`; nothing depends on it."""
     began = time.monotonic_ns()
     snapshots.save(known.state, known.position.sum, known.position.offset)
+    took = _ms(began)
+    snapshots.count(snapshot_write_ms=took, snapshots_written=1)
     if counters is not None:
-        counters.snapshot_write_ms += _ms(began)
+        counters.snapshot_write_ms += took
 
 
 def check(log: Writable, snapshots: Snapshots, counters: Counters) -> bool:
-    """Does the newest snapshot lead to the state that the whole log leads to? If not, all are set aside."""
+    """Does the newest snapshot lead to the state that the whole log leads to? If not, its version is quarantined."""
     known = _newest(log, snapshots, counters)
     if known.state == EMPTY:
         return True
     if catch_up(log, known) == catch_up(log):
         return True
     counters.full_replay_equivalence_failures += 1
+    snapshots.count(full_replay_equivalence_failures=1)
     snapshots.quarantine()
     return False

@@ -4,8 +4,9 @@ A snapshot is a cache: without any, or with only bad ones, everything is the sam
 its digest, a second the body: the versions of schema and fold, the place in the log, the state. It holds no contents,
 only what the log's facts say. Written by temporary file, sync and rename; there is no pointer to the newest.
 
-Every misfit is a miss, counted by its name: `corrupt`, `version`, `ahead` of the log, or `foreign` (another log's, or
-one whose log is not what it was).
+Every misfit is a miss, counted by its name: `corrupt`, `version`, `ahead` of the log, `foreign` (another log's, or one
+whose log is not what it was), or `quarantined`: one of that version once led elsewhere than its log, so that none of
+it is trusted or written any more, in any run of the store.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from checkpointer.trail import Ledger, Trail
 
 SCHEMA: Final = 1
 _NAME = re.compile(r"(\d{1,18})\.json")
+_TALLY = "counters.json"
+_BANNED = "quarantined-snapshots"
 
 
 def plain(of: RunState) -> dict[str, Any]:
@@ -138,11 +141,20 @@ def restored(data: dict[str, Any]) -> RunState:
     return new
 
 
+def _version() -> str:
+    """What a snapshot must be of to be read here."""
+    return f"{SCHEMA}-{state.version()}"
+
+
 class Snapshots:
-    """The snapshots of one run, in a directory that may be deleted at any time. `misses` counts what did not fit."""
+    """The snapshots of one run, in a directory that may be deleted at any time. `misses` counts what did not fit.
+
+    Beside the directories of all runs lies a file of the versions that are quarantined; without it, none is.
+    """
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        self._banned = os.path.join(os.path.dirname(os.path.dirname(directory)), _BANNED)
         self.misses: Counter[str] = Counter()
 
     def save(self, of: RunState, total: str, offset: int) -> None:
@@ -154,6 +166,32 @@ class Snapshots:
                 disk.make_directory(self._directory)
             path = os.path.join(self._directory, f"{of.seq}.json")
             disk.replace(path, sha256(data).hexdigest().encode() + b"\n" + data + b"\n")
+
+    def tally(self) -> dict[str, float]:
+        """What was counted by whoever wrote snapshots here, and is not forgotten with its process."""
+        try:
+            with open(os.path.join(self._directory, _TALLY), "rb") as f:
+                found = from_json(f.read(4096))
+            return {str(name): float(n) for name, n in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def count(self, **more: float) -> None:
+        """Add to the tally. Best effort: two that count at once may lose one's figures."""
+        known = self.tally()
+        total = {**known, **{name: known.get(name, 0) + n for name, n in more.items()}}
+        with contextlib.suppress(OSError, CheckpointerError):
+            path = os.path.join(self._directory, _TALLY)
+            disk.replace(path, canon.dumps(canon.freeze(total)) + b"\n", durable=False)
+
+    @property
+    def quarantined(self) -> bool:
+        """Did a snapshot of today's version once lead elsewhere than its log?"""
+        try:
+            with open(self._banned, encoding="ascii", errors="replace") as f:
+                return _version() in f.read().split()
+        except OSError:
+            return False
 
     def seqs(self) -> list[int]:
         """Where there are snapshots, newest first."""
@@ -168,7 +206,11 @@ class Snapshots:
 
         `fits(seq, sum, offset)` says whether the log has that place: None if it is not that long.
         """
-        for seq in self.seqs():
+        seqs = self.seqs()
+        if seqs and self.quarantined:
+            self.misses["quarantined"] += len(seqs)
+            return None
+        for seq in seqs:
             found = self._read(seq)
             if isinstance(found, str):
                 self.misses[found] += 1
@@ -204,7 +246,15 @@ class Snapshots:
                 disk.remove(os.path.join(self._directory, f"{seq}.json"), missing_ok=True)
 
     def quarantine(self) -> None:
-        """Set all snapshots of today's fold aside: one of them led elsewhere than the log."""
+        """Trust no snapshot of today's version any more, of any run, and set those of this run aside: one of them led
+        elsewhere than the log. Raises `NoSpace`, `Failed` where that cannot be written down.
+        """
+        if not self.quarantined:
+            with disk.plain_errors("the list of quarantined snapshots"):
+                known = b""
+                with contextlib.suppress(FileNotFoundError), open(self._banned, "rb") as f:
+                    known = f.read()
+                disk.replace(self._banned, known + _version().encode() + b"\n")
         for seq in self.seqs():
             with contextlib.suppress(OSError):
                 path = os.path.join(self._directory, f"{seq}.json")

@@ -14,6 +14,7 @@ from checkpointer.recovery import Choice
 from checkpointer.run.contents import Contents
 from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity
+from checkpointer.run.keeper import Keeper
 from checkpointer.state import Place, RunState
 from checkpointer.tools import Tool
 
@@ -101,6 +102,7 @@ class Desk:
     tells: bool = False
     choice: Choice = "ask"
     turn: int | None = None
+    keeper: Keeper | None = None
     steps: dict[int, int] = field(default_factory=dict)
     mutex: threading.RLock = field(default_factory=threading.RLock)
 
@@ -112,6 +114,8 @@ class Desk:
         """Append, and remember the contents. Raises what `Pen.append` raises."""
         placed = self.pen.append(*events)
         self.contents.add(placed)
+        if self.keeper is not None:
+            self.keeper.wrote(self.pen.folded)
         return placed
 
     def tool(self, name: str) -> Tool:

@@ -31,8 +31,8 @@ from checkpointer.run.desk import Desk, Policy
 from checkpointer.run.driven import Run
 from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity, secret
+from checkpointer.run.keeper import Keeper, of
 from checkpointer.run.turnstile import Turnstile
-from checkpointer.snapshot import Snapshots
 from checkpointer.state import RunState
 from checkpointer.tools import Tool, check
 from checkpointer.workspace.workspace import Workspace
@@ -56,6 +56,7 @@ class Wanted:
     agent: str | None
     policy: Policy | None
     durability: Durability
+    snapshot_every: int
     force_root: bool
 
 
@@ -72,6 +73,7 @@ def open_run(
     agent: str | None = None,
     policy: Policy | None = None,
     durability: Durability = Durability(),  # noqa: B008 - immutable
+    snapshot_every: int | None = None,
     force_root: bool = False,
 ) -> Opening:
     """A run in the workspace at `directory`: started, or resumed if there is one called `run_id`. Use it as a block:
@@ -82,7 +84,8 @@ def open_run(
     since: `ask` raises `Drift`, `keep` takes them as they are, `restore` puts those of the run back (the present stays
     in a checkpoint). `take_over` claims a run whose owner has not been heard of for longer than its `ttl` and of which
     nobody can say that it is dead. `prompt`, of which only a digest is kept, lets a resume name that it changed.
-    `policy` is asked before each call.
+    `policy` is asked before each call. `snapshot_every` writes a snapshot of the run's state after so many events, 0
+    only when a long run is let go (None: what `ckpt config run.snapshot_every` says).
 
     Entering raises `Busy` while another process owns the run, `NeedsPerson` where the outcome of a call must be settled
     first, `Drift`, `Damaged`, `RefusedRoot`. A finished run can be entered, and looked at.
@@ -98,9 +101,12 @@ def open_run(
         raise Usage("two tools have the same name")
     if run_id is not None and not _NAME.fullmatch(run_id):
         raise Usage(f"not a name for a run: {run_id!r}")
+    if snapshot_every is None:
+        snapshot_every = home.configuration().integer("run.snapshot_every")
     wanted = Wanted(
-        directory, run_id, named, on_uncertain, files, take_over, ttl, prompt, agent, policy, durability, force_root
-    )
+        directory, run_id, named, on_uncertain, files, take_over, ttl, prompt, agent, policy, durability,
+        snapshot_every, force_root,
+    )  # fmt: skip
     return Opening(wanted)
 
 
@@ -163,6 +169,8 @@ class _Held:
         with contextlib.suppress(CheckpointerError):
             if self.desk.state.status == "owned":
                 self.desk.pen.release("paused" if isinstance(error, NeedsPerson) else how)
+                if self.desk.keeper is not None:
+                    self.desk.keeper.let_go(self.desk.pen.folded)
         self._log.close()
 
 
@@ -228,7 +236,7 @@ def _workspace(wanted: Wanted) -> tuple[Workspace, bool]:
 
 def _replayed(log: JsonlLog) -> Folded:
     try:
-        return replay(log, Snapshots(os.path.join(log.directory, "snapshots")))
+        return replay(log, of(log))
     except NoStore:
         return Folded()
 
@@ -267,6 +275,7 @@ def _desk(wanted: Wanted, pen: Pen, files: Files, log: JsonlLog) -> Desk:
     desk.choice = wanted.files
     desk.tells = wanted.on_uncertain == "tell"
     desk.settle = lambda key: settling.settle(desk, key)
+    desk.keeper = Keeper(log, wanted.snapshot_every)
     desk.take_up()
     return desk
 

@@ -19,9 +19,8 @@ from checkpointer.recovery import Choice, Scene, Settled, processes, queue, sett
 from checkpointer.recovery.evidence import moment
 from checkpointer.recovery.queue import Item
 from checkpointer.replay import Counters, replay
-from checkpointer.run import drift, roster
+from checkpointer.run import drift, keeper, roster
 from checkpointer.run.files import Files
-from checkpointer.snapshot import Snapshots
 from checkpointer.state import RunState
 from checkpointer.workspace.checkpoint import OPERATIONS
 from checkpointer.workspace.workspace import Workspace
@@ -92,7 +91,7 @@ def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: b
     changed files and `choice` is `ask`, `LogDamaged`, what a checkpoint or restore raises; the run is let go then.
     """
     counters = Counters()
-    known = replay(log, Snapshots(os.path.join(log.directory, "snapshots")), counters)
+    known = replay(log, keeper.of(log), counters)
     before = known.state
     if before.status == "finished":
         raise Finished(f"{log.run} is finished: there is nothing to resume", kept="nothing was written")
