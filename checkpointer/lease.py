@@ -117,7 +117,7 @@ def claim(current: Owner, witness: Witness, *, take_over: bool) -> After:
         raise Busy(
             f"{who} owned this run and has not been heard of; nobody can say that it is dead",
             kept="nothing was written",
-            next=("--take-over",),
+            next=("the same with --take-over",),
             liveness=witness.liveness,
         )
     return "takeover"

@@ -12,7 +12,7 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.errors import CheckpointerError, Usage
+from checkpointer.errors import CheckpointerError, NeedsMigration, Usage
 
 if TYPE_CHECKING:
     from checkpointer.events import Event
@@ -51,6 +51,9 @@ def events(call: Call, run: str | None, follow: bool, types: tuple[str, ...]) ->
             with call.out.paged(str(call.config["ui.pager"])):
                 for record in log.read():
                     _print(call, log, record, types)
+    except NeedsMigration as e:
+        e.next = (f"ckpt migrate {run or log.run}",)
+        raise
     finally:
         log.close()
     return 0

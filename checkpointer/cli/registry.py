@@ -50,5 +50,8 @@ COMMANDS: dict[str, Entry] = {
         "[--without-keys]",
         "undo and a killed run in half a minute, apart from all of yours",
     ),
+    "migrate": Entry(
+        _CLI + "migration:migrate", "plumbing", "RUN", "write a run's log of an older version in today's words"
+    ),
     "completion": Entry(_CLI + "completion:completion", "plumbing", "SHELL", "completion for bash, zsh or fish"),
 }

@@ -8,15 +8,16 @@ file beside it.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection
-from typing import Any
+from typing import Any, NamedTuple
 
-from checkpointer import canon, machine, record, upcasters
-from checkpointer.errors import Damaged, Failed, IllegalEvent, Usage
+from checkpointer import canon, lease, machine, record, upcasters
+from checkpointer.errors import Damaged, Failed, IllegalEvent, NothingToDo, Usage
 from checkpointer.events import TYPES, AnyEvent, LogRedacted
 from checkpointer.log.jsonl import JsonlLog
 from checkpointer.log.pen import catch_up, seal
-from checkpointer.state import apply, fold
+from checkpointer.state import RunState, apply, fold
 
 
 def redact(log: JsonlLog, seqs: Collection[int], why: str, *, by: str = "person", world: machine.World) -> LogRedacted:
@@ -53,40 +54,65 @@ def redact(log: JsonlLog, seqs: Collection[int], why: str, *, by: str = "person"
     return event
 
 
-def migrate(log: JsonlLog, *, world: machine.World) -> str:
-    """Write the log in today's words; gives the path under which the old one is kept.
+class Migration(NamedTuple):
+    """What writing a log in today's words comes to. `changed` counts the events that stand in older ones, by type; `kept`
+    is the path under which the old log is kept, empty where nothing was written.
+    """
+
+    events: int
+    changed: dict[str, int]
+    kept: str = ""
+
+
+def migrate(log: JsonlLog, *, world: machine.World, take_over: bool = False, dry: bool = False) -> Migration:
+    """Write the log in today's words, and keep the old one beside it; with `dry` only say what that would come to.
 
     Events keep their seqs, ids and times. Their digests are new: snapshots no longer fit, and a run that inherits from
-    this one names a digest that is in the old file only. Raises `Failed` where there is nothing to migrate or the
-    events do not make sense, `LogDamaged`.
+    this one names a digest that is in the old file only. Raises `NothingToDo`, `Busy` while an owner lives or, without
+    `take_over`, may live, `NewerFormat` for words that this program does not know yet, `Failed` where the events do not make sense, `Behind`
+    if somebody wrote meanwhile, `LogDamaged`, `NoStore`.
     """
     lines: list[bytes] = []
     before: list[dict[str, Any]] = []
     made: list[AnyEvent] = []
-    total, old = record.NO_SUM, False
+    objects: list[tuple[str, bytes]] = []
+    total, changed = record.NO_SUM, Counter[str]()
     whole = log.raw()
     for one in whole:
-        old = old or one.event.v != getattr(TYPES.get(one.event.type), "version", one.event.v)
+        if one.event.v != getattr(TYPES.get(one.event.type), "version", one.event.v):
+            changed[one.event.type] += 1
         event, facts = _translated(log, one, before)
         sealed = (
             record.encode(event, total, world.salt())
             if one.d is not None
             else record.encode_redacted(event, total, one.e["dd"])
         )
-        log.keep(sealed.objects)
+        objects += sealed.objects
         total = sealed.sum
         before.append(facts)
         made.append(event)
         lines.append(sealed.line)
-    if not old:
-        raise Failed(f"run {log.run} is written in today's words already", kept="nothing was written")
+    if not changed:
+        raise NothingToDo(f"run {log.run} is written in today's words already", kept="nothing was written")
     try:
-        fold(made)
+        state = fold(made)
     except IllegalEvent as e:
         raise Failed(f"run {log.run} cannot be migrated: {e.message}", kept="the log is as it was") from e
+    _refuse_living(log, state, world, take_over)
+    if dry:
+        return Migration(len(made), dict(changed))
+    log.keep(objects)
     name = f"events.{world.event_id()[:8]}.old.jsonl"
     log.swap(b"".join(lines), whole.position, name)
-    return os.path.join(log.directory, name)
+    return Migration(len(made), dict(changed), os.path.join(log.directory, name))
+
+
+def _refuse_living(log: JsonlLog, state: RunState, world: machine.World, take_over: bool) -> None:
+    """Raises `Busy` while somebody owns the run who may still write in the old words."""
+    if state.status == "owned" and state.owner is not None:
+        alive = lease.liveness(state.owner, world.here(), world.started(state.owner.pid))
+        late = lease.expired(log.lease(), state.epoch, world.now())
+        lease.claim(lease.Owner(state.owner, state.epoch, False), lease.Witness(alive, late), take_over=take_over)
 
 
 def _translated(log: JsonlLog, one: record.Raw, before: list[dict[str, Any]]) -> tuple[AnyEvent, dict[str, Any]]:

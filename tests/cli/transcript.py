@@ -81,6 +81,7 @@ class Shell:
             "LANG": "C.UTF-8",
             "TERM": "dumb",
             "TZ": "UTC",
+            "LOGS": str(Path(__file__).parents[2] / "fixtures" / "logs"),
         }
 
     def ckpt(self, *words: str | bytes, stdin: bytes = b"", cwd: Path | None = None, **env: str) -> Done:
@@ -127,6 +128,7 @@ def normalised(text: str, base: Path) -> str:
     text = re.sub(r"\b\d+ (s|min)\b", "0 s", text)
     text = re.sub(r"\b\d\d:\d\d\b", "12:00", text)
     text = re.sub(r"\b[0-9a-f]{40}\b", "ID", text)
+    text = re.sub(r"\b(events\.)[0-9a-f]{8}\b", r"\1ID", text)
     text = re.sub(r"-[0-9a-f]{16}\b", "-HASH", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"\b[\d.]+ (KB|MB)\b", "9 KB", text)

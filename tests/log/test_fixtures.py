@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from checkpointer import canon, snapshot
-from checkpointer.errors import CheckpointerError, LogDamaged, NeedsMigration
+from checkpointer.errors import Busy, CheckpointerError, LogDamaged, NeedsMigration
 from checkpointer.log import START, JsonlLog, Position, catch_up, claim
 from checkpointer.log.rewrite import migrate
 from checkpointer.state import EMPTY, RunState, apply, fold
@@ -168,13 +168,18 @@ def test_a_changed_meaning_is_refused_until_it_is_migrated(tmp_path: Path) -> No
     for act in (lambda: catch_up(log), lambda: list(log.read()), lambda: claim(log, begin(FixedWorld()))):
         with pytest.raises(NeedsMigration):
             act()
-    old = migrate(log, world=FixedWorld())
+    with pytest.raises(Busy):
+        migrate(log, world=FixedWorld(200))
+    planned = migrate(log, world=_later(), dry=True)
+    assert (planned.changed, planned.kept) == ({"context_rewound": 2}, "")
+    assert Path(log.path).read_bytes() == before
+    old = migrate(log, world=_later()).kept
     assert Path(old).read_bytes() == before
     today = JsonlLog(str(LOGS / "v1" / "contexts"))
     assert catch_up(log).state == catch_up(today).state
     assert [r.load() for r in log.read()] == [r.load() for r in today.read()]
     with pytest.raises(CheckpointerError, match="already"):
-        migrate(log, world=FixedWorld())
+        migrate(log, world=_later())
     claim(log, begin(FixedWorld()), take_over=True, world=_later())
 
 
