@@ -94,7 +94,7 @@ def test_the_whole_table_of_claims(released: bool, liveness: lease.Liveness, lat
     else:
         with pytest.raises(Busy) as e:
             lease.claim(owner, Witness(liveness, late), take_over=take_over)
-        assert ("--take-over" in e.value.next) == late
+        assert ("the same with --take-over" in e.value.next) == late
         assert e.value.exit == 4
         return
     assert lease.claim(owner, Witness(liveness, late), take_over=take_over) == expected

@@ -17,8 +17,10 @@ from checkpointer.cli.call import Call
 def migrate(call: Call, run: str, dry_run: bool, take_over: bool) -> int:
     """Write a run's log of an older version in today's words. Nothing reads such a log before.
 
-    Its events keep their numbers and times, the files are not touched, and the old log stays beside the new one. Exit
-    status: 1 if there is nothing to do, 4 while the run's owner lives, 5 where the log is damaged or of a newer version.
+    Its events keep their numbers and times, the files are not touched, and the old log stays beside the new one.
+
+    Exit status: 1 if there is nothing to do, 4 while the run's owner lives, 5 where the log is damaged or of a newer
+    version.
     """
     from checkpointer import machine
     from checkpointer.cli.events import log_of

@@ -55,8 +55,8 @@ def redact(log: JsonlLog, seqs: Collection[int], why: str, *, by: str = "person"
 
 
 class Migration(NamedTuple):
-    """What writing a log in today's words comes to. `changed` counts the events that stand in older ones, by type; `kept`
-    is the path under which the old log is kept, empty where nothing was written.
+    """What writing a log in today's words comes to. `changed` counts the events that stand in older ones, by type;
+    `kept` is the path under which the old log is kept, empty where nothing was written.
     """
 
     events: int
@@ -69,8 +69,8 @@ def migrate(log: JsonlLog, *, world: machine.World, take_over: bool = False, dry
 
     Events keep their seqs, ids and times. Their digests are new: snapshots no longer fit, and a run that inherits from
     this one names a digest that is in the old file only. Raises `NothingToDo`, `Busy` while an owner lives or, without
-    `take_over`, may live, `NewerFormat` for words that this program does not know yet, `Failed` where the events do not make sense, `Behind`
-    if somebody wrote meanwhile, `LogDamaged`, `NoStore`.
+    `take_over`, may live, `NewerFormat` for words that this program does not know yet, `Failed` where the events do not
+    make sense, `Behind` if somebody wrote meanwhile, `LogDamaged`, `NoStore`.
     """
     lines: list[bytes] = []
     before: list[dict[str, Any]] = []
