@@ -38,24 +38,15 @@ def _answer(words: list[str]) -> int:
         from checkpointer.cli.prompt import short
 
         return short()
-    import click
-
-    from checkpointer.cli import app, failure
+    from checkpointer.cli import failure, quick
     from checkpointer.errors import CheckpointerError
 
     as_json = failure.wants_json(words)
     try:
-        return app.run(words)
+        status = quick.answer(words)
+        return _parsed(words, as_json=as_json) if status is None else status
     except CheckpointerError as e:
         return failure.report(e, as_json=as_json)
-    except click.exceptions.Exit as e:
-        return e.exit_code
-    except click.Abort:
-        return INTERRUPTED
-    except click.ClickException as e:
-        context = getattr(e, "ctx", None)
-        following = [f"{context.command_path} --help"] if context is not None else ["ckpt --help"]
-        return failure.usage(e.format_message(), as_json=as_json, following=following)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
     except Exception as e:
@@ -68,6 +59,23 @@ def _answer(words: list[str]) -> int:
             kind = NoSpace if e.errno in (28, 122) else Failed
             return failure.report(kind(with_path, kept="what checkpoints hold is untouched"), as_json=as_json)
         return failure.unexpected(e, as_json=as_json)
+
+
+def _parsed(words: list[str], *, as_json: bool) -> int:
+    import click
+
+    from checkpointer.cli import app, failure
+
+    try:
+        return app.run(words)
+    except click.exceptions.Exit as e:
+        return e.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as e:
+        context = getattr(e, "ctx", None)
+        following = [f"{context.command_path} --help"] if context is not None else ["ckpt --help"]
+        return failure.usage(e.format_message(), as_json=as_json, following=following)
 
 
 def _hush() -> None:

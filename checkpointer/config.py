@@ -6,10 +6,8 @@ nothing. Keys we do not know stay in the file and are named, never used.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -120,6 +118,8 @@ class Config:
         self._set: dict[str, Value] = {}
         try:
             with open(self.path, "rb") as f:
+                import tomllib
+
                 document = tomllib.load(f)
         except FileNotFoundError:
             return
@@ -185,6 +185,8 @@ def known(name: str) -> Key:
     """The key of that name. Raises Usage with a suggestion."""
     if name in KEYS:
         return KEYS[name]
+    import difflib
+
     near = difflib.get_close_matches(name, KEYS, 1, 0.5)
     raise Usage(f"there is no key {name!r}" + (f"; did you mean {near[0]}?" if near else ""), next=("ckpt config",))
 

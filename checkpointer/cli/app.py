@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import textwrap
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -80,6 +78,8 @@ class Root(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS:
+            import difflib
+
             near = difflib.get_close_matches(name, COMMANDS, 1, 0.6)
             hint = f"; did you mean {near[0]}?" if near else "; ckpt --help lists what there is"
             ctx.fail(f"there is no command {name!r}{hint}")
@@ -101,6 +101,8 @@ class Root(click.Group):
 
 def full_help() -> str:
     """Every command by group, and the common flags."""
+    import textwrap
+
     shown = {name: f"{name} {e.usage}".rstrip() for name, e in COMMANDS.items()}
     width = max(len(text) for text in shown.values()) + 2
     lines = [

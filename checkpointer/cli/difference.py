@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli import listing
+from checkpointer.cli import listing, naming
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.handle import Points, reads_as_handle
@@ -138,7 +137,7 @@ def compare(
 
 
 def print_names(call: Call, changes: Changes) -> None:
-    for path in listing.named_paths(changes):
+    for path in naming.named_paths(changes):
         call.out.line(show(path) if path else ".")
 
 
@@ -152,12 +151,14 @@ def print_patches(call: Call, read: Read, changes: Changes) -> None:
 
 
 def _others(changes: Changes) -> list[str]:
-    shown = set(listing.named_paths(changes))
+    shown = set(naming.named_paths(changes))
     return list(others({p: c for p, c in changes.items() if p in shown}))
 
 
 def print_stat(call: Call, read: Read, changes: Changes) -> None:
     found: list[tuple[Delta, Stat]] = [(d, stat(d, read)) for d in deltas(changes)]
+    import shutil
+
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
     for text in stat_table(found, width):
         call.out.line(text)
@@ -178,7 +179,7 @@ def _document(changes: Changes, start: Checkpoint | None, end: Checkpoint | None
         "to": end.number if end is not None else "now",
         "changed": [
             {"path": to_json(p), "before": _word(changes[p][0]), "after": _word(changes[p][1])}
-            for p in listing.named_paths(changes)
+            for p in naming.named_paths(changes)
         ],
     }
 

@@ -7,7 +7,6 @@ Grammar of a point: `17`, a label, `t3` (right after the turn), `t3-` (right bef
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -167,6 +166,8 @@ class Points:
 
     def _unknown(self, word: str) -> Checkpoint:
         labels = [c.meta.label for c in self.all if c.meta.label]
+        import difflib
+
         near = difflib.get_close_matches(word, labels, 1, 0.6)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise Usage(

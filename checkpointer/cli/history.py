@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from checkpointer.cli import listing, phrase
+from checkpointer.cli import listing, naming, phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import print_patches
@@ -93,7 +93,7 @@ def line(call: Call, row: Row, files: int, lines: str) -> str:
 def document(timeline: Timeline, row: Row, current: str | None, paths: list[bytes]) -> dict[str, Any]:
     """One row for programs. `added`, `modified` and `removed` count paths."""
     changes = _narrowed(timeline, row, paths)
-    names = listing.named_paths(changes)
+    names = naming.named_paths(changes)
     c = row.checkpoint
     return {
         "checkpoint": c.number,

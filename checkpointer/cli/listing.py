@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from checkpointer.cli import phrase
-from checkpointer.cli.patch import BIG, Changes, Read, Stat, deltas, stat
+from checkpointer.cli.naming import named_paths
+from checkpointer.cli.patch import BIG, Read, Stat, deltas, stat
 from checkpointer.cli.titles import Title
 from checkpointer.workspace.checkpoint import Checkpoint, Segment
 from checkpointer.workspace.entry import Entry
@@ -24,8 +24,7 @@ MANY = 2_000
 """In a row of more files than this, lines are not counted: reading them all would take longer than anybody waits."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One line of a history. `before` is the number of the checkpoint before it, None where that is no longer kept.
 
     `state` is `open`, `back` (undone), `left` (an undo passed it over) or None for what undo does not know.
@@ -45,32 +44,6 @@ class Row:
         """The prompt or label, in quotes; empty where there is neither."""
         text = self.title.prompt or self.checkpoint.meta.label
         return phrase.quoted(text, 36) if text else ""
-
-
-def is_noise(path: bytes, changes: Changes) -> bool:
-    """Is this change only a directory that came or went with what is in it?"""
-    old, new = changes[path]
-    if any(e is not None and e.kind != "dir" for e in (old, new)) or (old is not None and new is not None):
-        return False
-    prefix = path + b"/"
-    return any(p.startswith(prefix) for p in changes) if path else True
-
-
-def named_paths(changes: Changes) -> list[bytes]:
-    """The paths to name for people: sorted, without directories that say nothing of their own."""
-    ordered = sorted(changes)
-    out = []
-    for i, path in enumerate(ordered):
-        old, new = changes[path]
-        directory = all(e is None or e.kind == "dir" for e in (old, new)) and (old is None or new is None)
-        if directory:
-            # Sorted by bytes, what is below follows at once, except for names that continue with a byte below `/`.
-            rest = ordered[i + 1 :]
-            below = path + b"/"
-            if not path or any(p.startswith(below) for p in rest[:1]) or is_noise(path, changes):
-                continue
-        out.append(path)
-    return out
 
 
 def net(
@@ -116,7 +89,7 @@ def rows(timeline: Timeline, titles: Mapping[str, Title], *, every: bool = False
             continue
         state = timeline.state_of_unit(row.unit)
         if state is not None or row.kind == "save":
-            yield Row(**{**row.__dict__, "state": state})
+            yield row._replace(state=state)
 
 
 def counted(

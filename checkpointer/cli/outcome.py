@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpointer.cli import phrase
 from checkpointer.cli.failure import path_of
-from checkpointer.cli.save import REASONS, uncovered_document
+from checkpointer.cli.saving import REASONS, uncovered_document
 from checkpointer.workspace.entry import show, to_json
 
 if TYPE_CHECKING:
     from checkpointer.cli.call import Call
+    from checkpointer.workspace.outcome import Outcome
     from checkpointer.workspace.undoing.timeline import Timeline
-    from checkpointer.workspace.workspace import Outcome, Workspace
+    from checkpointer.workspace.workspace import Workspace
 
 
 def document(outcome: Outcome) -> dict[str, Any]:
@@ -111,7 +112,7 @@ def _summary(outcome: Outcome, fresh: frozenset[bytes], tense: Tense) -> str:
 
 def untouched(timeline: Timeline, outcome: Outcome) -> list[bytes]:
     """What others changed after the unit and this left alone."""
-    from checkpointer.cli.listing import named_paths
+    from checkpointer.cli.naming import named_paths
 
     unit = next((u for u in timeline.units if u.handle == outcome.unit), None)
     numbers = {c.number for c in timeline.checkpoints}

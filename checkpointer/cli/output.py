@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -96,6 +96,8 @@ class Output:
         environ = dict(os.environ)
         environ.setdefault("LESS", "FRX")
         environ.setdefault("LESSCHARSET", "utf-8")
+        import subprocess
+
         sys.stdout.flush()
         try:
             self._pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environ)
@@ -118,6 +120,9 @@ class Output:
 
 
 def _pager_command(configured: str) -> list[str]:
+    import shlex
+    import shutil
+
     for text in (os.environ.get("CKPT_PAGER"), configured or None, os.environ.get("PAGER")):
         if text is not None:
             try:

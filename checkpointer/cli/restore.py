@@ -13,7 +13,7 @@ from checkpointer.cli import phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import points_of
-from checkpointer.cli.save import note_prompt
+from checkpointer.cli.saving import note_prompt
 from checkpointer.cli.titles import open_turns
 from checkpointer.cli.undo import fresh_paths
 from checkpointer.errors import Usage
@@ -65,7 +65,7 @@ def restore(
         return 0
     timeline = workspace.timeline()
     label = f" {phrase.quoted(checkpoint.meta.label)}" if checkpoint.meta.label else ""
-    shown = result.__class__(**{**result.__dict__, "unit": str(checkpoint.number)})
+    shown = result._replace(unit=str(checkpoint.number))
     told.report(call, workspace, shown, told.RESTORE, label, fresh_paths(workspace, timeline, result))
     if not result.dry_run:
         call.out.hint("next: ckpt undo (back to the files before this)")

@@ -11,8 +11,8 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Verbatim
 from checkpointer.cli.call import Call
-from checkpointer.cli.listing import named_paths
-from checkpointer.cli.save import Weighing, note_prompt, open_or_make
+from checkpointer.cli.naming import named_paths
+from checkpointer.cli.saving import Weighing, note_prompt, open_or_make
 from checkpointer.errors import CheckpointerError, Usage
 from checkpointer.run.child import CannotStart, Child
 
@@ -126,7 +126,7 @@ def _say_before(call: Call, workspace: Workspace, running: CommandRun, base: Sav
     who = "what changes while it works is its turn, your own edits too"
     say(call, f"{running.handle} protects {where} from checkpoint {base.checkpoint.number} on; {who}")
     if base.uncovered:
-        from checkpointer.cli.save import uncovered_words
+        from checkpointer.cli.saving import uncovered_words
 
         say(call, "not covered: " + uncovered_words(workspace, base.uncovered))
     call.notices(workspace)

@@ -13,7 +13,8 @@ from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import narrowed, points_of, print_names, print_patches, print_stat
 from checkpointer.cli.handle import TURN
-from checkpointer.cli.listing import lines_of, named_paths
+from checkpointer.cli.listing import lines_of
+from checkpointer.cli.naming import named_paths
 from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
 from checkpointer.cli.titles import Title, open_turns, titles
 from checkpointer.errors import NothingToDo, Usage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli import listing, phrase
+from checkpointer.cli import listing, naming, phrase
 from checkpointer.cli.app import SHORT_HELP, Command
 from checkpointer.cli.call import Call
 from checkpointer.cli.listing import Row
@@ -116,7 +116,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
             found.uncovered = dict(basis.present.uncovered)
             found.objects = basis.present.tree.objects
             found.timeline = timeline = basis.timeline(workspace.facts)
-            found.changed = listing.named_paths(basis.diff(found.tip.number, basis.newest.number))
+            found.changed = naming.named_paths(basis.diff(found.tip.number, basis.newest.number))
         except CheckpointerError as e:
             found.reason = e.message
     if not found.reason:
@@ -152,7 +152,7 @@ def bytes_below(directory: Path) -> int:
 
 
 def _print(call: Call, workspace: Workspace, found: Findings) -> None:
-    from checkpointer.cli.save import uncovered_words
+    from checkpointer.cli.saving import uncovered_words
 
     style = call.out.style
     out = call.out.line

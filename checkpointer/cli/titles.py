@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from checkpointer.replay import Counters
@@ -13,16 +12,14 @@ if TYPE_CHECKING:
     from checkpointer.workspace.workspace import Workspace
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """One step of a turn: the tool and its arguments on one line."""
 
     tool: str
     about: str
 
 
-@dataclass(frozen=True)
-class Title:
+class Title(NamedTuple):
     """`agent` and `prompt` are empty where no log tells them. `calls` by step handle."""
 
     agent: str = ""

@@ -14,15 +14,16 @@ from checkpointer.cli import phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.handle import POINT, RANGE, Turns, reads_as_handle, turns
-from checkpointer.cli.save import note_prompt
+from checkpointer.cli.saving import note_prompt
 from checkpointer.cli.show import next_undo
 from checkpointer.cli.titles import open_turns, titles
 from checkpointer.errors import Conflict, NeedsPerson, Usage
 from checkpointer.workspace.undoing.selection import Selector
 
 if TYPE_CHECKING:
+    from checkpointer.workspace.outcome import Outcome
     from checkpointer.workspace.undoing.timeline import Timeline
-    from checkpointer.workspace.workspace import Outcome, Workspace
+    from checkpointer.workspace.workspace import Workspace
 
 
 def _options(command: Callable[..., int]) -> Callable[..., int]:

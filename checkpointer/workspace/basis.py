@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint, Meta
 from checkpointer.workspace.directories import Directories
@@ -52,8 +50,7 @@ def _noted_damage(directory: str) -> list[int]:
         return []
 
 
-@dataclass(frozen=True)
-class Basis:
+class Basis(NamedTuple):
     """`checkpoints` are the timeline, oldest first; the last of them holds the files as they are now (`present`).
 
     `seen_ns` is when these were begun to be read. Where the present was only looked at and differs from the newest
@@ -147,7 +144,3 @@ def strangers(root: bytes, tree: Tree, directory: bytes) -> Iterator[bytes]:
                         waiting.append(path)
     except OSError:
         yield directory  # it cannot be looked into: then nobody knows
-
-
-def now_utc() -> datetime:
-    return datetime.now(UTC)

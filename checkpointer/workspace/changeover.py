@@ -6,8 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpointer.errors import CaptureFailed, CheckpointerError, Conflict
 from checkpointer.workspace.basis import Basis, strangers
@@ -39,8 +38,7 @@ class CoverFirst(Exception):
         self.paths = frozenset(paths)
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(NamedTuple):
     """What the files shall become: `wanted` by path, None for what goes. The rest is for the record and for people."""
 
     operation: Operation
@@ -48,7 +46,7 @@ class Decision:
     merged: Sequence[bytes] = ()
     skipped: Sequence[bytes] = ()
     conflicts: Sequence[dict[str, Any]] = ()
-    notes: list[str] = field(default_factory=list)
+    notes: Sequence[str] = ()
     lenient: bool = False
     """Leave what cannot give way and do the rest (`--skip`, `--force`), instead of refusing all of it."""
     record_empty: bool = True

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
@@ -35,8 +34,7 @@ Paths = tuple[bytes, ...] | None
 """Sorted paths of a segment's changes; None stands for every one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """What an undo, redo or restore did. Its effect is the segment (parent of its checkpoint, its checkpoint).
 
     `unit` names what was taken back, for people (`t3`, `t3..t5`, `restore 17`). `target` is the checkpoint restored,
@@ -49,8 +47,7 @@ class Operation:
     left: tuple[tuple[Segment, Paths], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """What is written beside the tree.
 
     `steps` are the handles (`t3.2`, or `t3` for a turn known only by its ends) of every step open during the interval
@@ -76,8 +73,7 @@ class Meta:
         return " ".join(words)
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A commit on the timeline. `id`, `tree` and `parent` are 40 hex digits; `parent` is None at the kept end."""
 
     number: int
@@ -170,4 +166,4 @@ def decode(message: bytes, at: datetime) -> tuple[int, Meta]:
 
 
 def relabelled(meta: Meta, label: str | None) -> Meta:
-    return replace(meta, label=label)
+    return meta._replace(label=label)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tomllib
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
 from typing import Any
 
 from checkpointer import disk
@@ -19,7 +18,6 @@ NAME = "workspace.toml"
 _HEAD = "# Written by ckpt. Facts about one workspace; the checkpoints are in shadow.git, a plain git repository.\n"
 
 
-@dataclass
 class Facts:
     """`path` is absolute; `dev`, `ino` and `born` (its birth in nanoseconds, 0 if not known) are of the
     workspace directory. Numbers are the last given out, 0 for none.
@@ -29,31 +27,51 @@ class Facts:
     `other` holds keys that this version does not know; they are written back.
     """
 
-    path: bytes
-    dev: int = 0
-    ino: int = 0
-    born: int = 0
-    format: int = FORMAT
-    last_number: int = 0
-    last_turn: int = 0
-    last_run: int = 0
-    last_uncertain: int = 0
-    had_run: bool = False
-    first_kept: int = 1
-    cut: list[str] = field(default_factory=list)
-    other: dict[str, Any] = field(default_factory=dict)
+    def __init__(
+        self,
+        path: bytes,
+        dev: int = 0,
+        ino: int = 0,
+        born: int = 0,
+        *,
+        last_number: int = 0,
+        last_turn: int = 0,
+        last_run: int = 0,
+        last_uncertain: int = 0,
+        had_run: bool = False,
+        first_kept: int = 1,
+        cut: Sequence[str] = (),
+    ) -> None:
+        self.path = path
+        self.dev = dev
+        self.ino = ino
+        self.born = born
+        self.format = FORMAT
+        self.last_number = last_number
+        self.last_turn = last_turn
+        self.last_run = last_run
+        self.last_uncertain = last_uncertain
+        self.had_run = had_run
+        self.first_kept = first_kept
+        self.cut = list(cut)
+        self.other: dict[str, Any] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Facts) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def encode(self) -> bytes:
         lines = [_HEAD]
-        for f in fields(self):
-            if f.name == "path":
+        for name, value in vars(self).items():
+            if name == "path":
                 shown = to_json(self.path)
                 if isinstance(shown, dict):
                     lines.append(f"path = {{ b64 = {_toml(shown['b64'])} }}\n")
                     continue
                 lines.append(f"path = {_toml(shown)}\n")
-            elif f.name != "other":
-                lines.append(f"{f.name} = {_toml(getattr(self, f.name))}\n")
+            elif name != "other":
+                lines.append(f"{name} = {_toml(value)}\n")
         for key, value in self.other.items():
             with contextlib.suppress(TypeError):  # tables of a later version are not ours to keep
                 lines.append(f"{json.dumps(key)} = {_toml(value)}\n")
@@ -70,7 +88,7 @@ def load(directory: str | os.PathLike[str]) -> Facts:
     path = os.path.join(directory, NAME)
     try:
         with open(path, "rb") as f:
-            value = tomllib.loads(f.read().decode("utf-8"))
+            value = _parse(f.read().decode("utf-8"))
         return _decode(value, os.fspath(directory))
     except FileNotFoundError:
         raise Damaged(f"{path} is missing") from None
@@ -78,6 +96,26 @@ def load(directory: str | os.PathLike[str]) -> Facts:
         raise unreadable(e, path) from e
     except (ValueError, KeyError, TypeError) as e:  # not UTF-8 and not TOML are ValueErrors
         raise Damaged(f"{path} is damaged: {e}") from e
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """The keys and values of the file. What `encode` writes is JSON behind each `=`; the rest is for the TOML parser,
+    which takes longer to load than all of this.
+    """
+    found: dict[str, Any] = {}
+    for line in text.split("\n"):
+        if not line or line.startswith("#"):
+            continue
+        key, _, value = line.partition(" = ")
+        try:
+            if not key.isidentifier() or key in found:
+                raise ValueError(key)
+            found[key] = json.loads(value)
+        except ValueError:
+            import tomllib
+
+            return tomllib.loads(text)
+    return found
 
 
 def _decode(value: dict[str, Any], directory: str) -> Facts:
@@ -90,8 +128,8 @@ def _decode(value: dict[str, Any], directory: str) -> Facts:
         )
     if value.pop("complete") is not True:
         raise ValueError("it is cut short")
-    known = {f.name for f in fields(Facts) if f.name != "other"}
     facts = Facts(path=from_json(value["path"]))
+    known = vars(facts).keys() - {"other"}
     for name in known - {"path"}:
         found = value.get(name, getattr(facts, name))
         if type(found) is not type(getattr(facts, name)):

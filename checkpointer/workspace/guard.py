@@ -7,16 +7,14 @@ changes nothing. Whether a directory *contains* one of ours is asked of the reso
 from __future__ import annotations
 
 import contextlib
-import heapq
 import os
 import pwd
 import stat
 import struct
 import sys
-import tempfile
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from checkpointer.errors import RefusedRoot
 from checkpointer.workspace.entry import show
@@ -192,6 +190,8 @@ def _reason(root: bytes, stores: bytes, environ: Mapping[str, str]) -> str | Non
     above = {p for h in homes for p in _upward(real(h))}
     if any(same(p) for p in above):
         return "a home directory is in it"
+    import tempfile
+
     if same(real(os.fsencode(tempfile.gettempdir()))):
         return "it is the directory for temporary files"
     if same(os.path.dirname(stores)) or root == stores or root.startswith(stores + b"/"):
@@ -228,8 +228,7 @@ def _upward(path: bytes) -> Iterator[bytes]:
         yield path
 
 
-@dataclass(frozen=True)
-class Survey:
+class Survey(NamedTuple):
     """How many entries a tree holds. `complete` is False when counting stopped early: there are more."""
 
     entries: int
@@ -266,6 +265,8 @@ def survey(root: bytes, ignored: Callable[[bytes, bool], bool], *, stop: int = 5
     for path, n in counts.items():
         outer[path.split(b"/")[0]] += n
     largest = []
+    import heapq
+
     for path, n in heapq.nlargest(names, outer.items(), key=lambda item: (item[1], item[0])):
         inside = [(p, m) for p, m in counts.items() if p.startswith(path + b"/") and m * 5 >= n * 4]
         largest.append(inside[0] if inside else (path, n))

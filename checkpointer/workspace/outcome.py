@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpointer.errors import NeedsPerson
 from checkpointer.workspace.checkpoint import Checkpoint
@@ -15,11 +15,11 @@ from checkpointer.workspace.trees.tree import Tree, diff
 if TYPE_CHECKING:
     from checkpointer.workspace.reading.capture import Present
 
+_NONE: Mapping[bytes, str] = MappingProxyType({})
 Differences = Mapping[bytes, tuple[Entry | None, Entry | None]]
 
 
-@dataclass(frozen=True)
-class Settled:
+class Settled(NamedTuple):
     """An undo, redo or restore that had been cut short, and was finished now, forward.
 
     `left` are paths that somebody changed since, with the reason why they were left; they stand as they are and the
@@ -28,10 +28,10 @@ class Settled:
 
     checkpoint: Checkpoint
     before: int
-    written: list[bytes] = field(default_factory=list)
-    removed: list[bytes] = field(default_factory=list)
-    left: Mapping[bytes, str] = field(default_factory=dict)
-    stayed: list[bytes] = field(default_factory=list)
+    written: Sequence[bytes] = ()
+    removed: Sequence[bytes] = ()
+    left: Mapping[bytes, str] = _NONE
+    stayed: Sequence[bytes] = ()
     abandoned: str = ""
 
     @property
@@ -62,7 +62,6 @@ class Settled:
         )
 
 
-@dataclass(frozen=True)
 class Saved:
     """The checkpoint that holds the files as they are now.
 
@@ -70,12 +69,21 @@ class Saved:
     first one.
     """
 
-    checkpoint: Checkpoint
-    created: bool
-    before: Tree | None
-    after: Tree
-    present: Present
-    settled: Settled | None = None
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        created: bool,
+        before: Tree | None,
+        after: Tree,
+        present: Present,
+        settled: Settled | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.created = created
+        self.before = before
+        self.after = after
+        self.present = present
+        self.settled = settled
 
     @cached_property
     def changed(self) -> Differences:
@@ -95,8 +103,7 @@ class Saved:
         return frozenset(self.present.torn)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What an undo, redo or restore did, or with `dry_run` would do. Paths are sorted.
 
     `checkpoint` is None for a dry run, for `restore --to`, and where every path it had to remove was kept; `before` is
@@ -108,13 +115,13 @@ class Outcome:
     unit: str
     checkpoint: Checkpoint | None = None
     before: int | None = None
-    written: list[bytes] = field(default_factory=list)
-    removed: list[bytes] = field(default_factory=list)
-    merged: list[bytes] = field(default_factory=list)
-    skipped: list[bytes] = field(default_factory=list)
-    kept: list[bytes] = field(default_factory=list)
-    conflicts: list[dict[str, Any]] = field(default_factory=list)
-    uncovered: Mapping[bytes, str] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    written: Sequence[bytes] = ()
+    removed: Sequence[bytes] = ()
+    merged: Sequence[bytes] = ()
+    skipped: Sequence[bytes] = ()
+    kept: Sequence[bytes] = ()
+    conflicts: Sequence[dict[str, Any]] = ()
+    uncovered: Mapping[bytes, str] = _NONE
+    notes: Sequence[str] = ()
     dry_run: bool = False
     settled: Settled | None = None

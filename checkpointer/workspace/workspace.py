@@ -5,18 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from checkpointer import disk
 from checkpointer.errors import CheckpointerError, ReadOnlyStore
 from checkpointer.workspace import facts as facts_file
-from checkpointer.workspace.basis import now_utc
 from checkpointer.workspace.checkpoint import By, Checkpoint, CheckpointKind, Meta, Operation
 from checkpointer.workspace.entry import Entry
 from checkpointer.workspace.facts import Facts
 from checkpointer.workspace.locking import WorkspaceLock
-from checkpointer.workspace.outcome import Outcome, Saved, Settled
+from checkpointer.workspace.outcome import Saved, Settled
 from checkpointer.workspace.reading.table import Table
 from checkpointer.workspace.restoring import rootdir
 from checkpointer.workspace.rules.gitdir import git_above
@@ -26,13 +26,12 @@ from checkpointer.workspace.trees.tree import diff
 
 if TYPE_CHECKING:
     from checkpointer.workspace.odb.objects import Sink
+    from checkpointer.workspace.outcome import Outcome
     from checkpointer.workspace.reading.capture import Present
     from checkpointer.workspace.trees.tree import Tree
     from checkpointer.workspace.undoing.obstacle import Mode
     from checkpointer.workspace.undoing.selection import Selector
     from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline
-
-__all__ = ["Outcome", "Saved", "Settled", "Workspace"]
 
 Progress = Callable[[str, int, int | None, int], None]
 
@@ -106,7 +105,7 @@ class Workspace:
         operation: Operation | None = None,
     ) -> Meta:
         """What a checkpoint taken now says beside its files."""
-        return Meta(kind, now_utc(), tuple(runs), tuple(steps), label, self.branch(), by, operation)
+        return Meta(kind, datetime.now(UTC), tuple(runs), tuple(steps), label, self.branch(), by, operation)
 
     def ignores(self) -> Callable[[bytes, bool], bool]:
         """Asks the ignore rules that hold now: `(path, is_dir) -> bool`."""
@@ -209,6 +208,8 @@ class Workspace:
     def settle(self, progress: Progress | None = None) -> Settled | None:
         """Finish an undo, redo or restore that was cut short. What had to be left is in a checkpoint afterwards."""
         with self.locked("finishing what was cut short"):
+            if not self.store.is_pending():
+                return None
             from checkpointer.workspace.restoring.settle import settle
 
             settled = settle(self.store, self.root, progress)

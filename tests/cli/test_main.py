@@ -89,12 +89,12 @@ def test_a_traceback_can_be_seen(shell: Shell) -> None:
 
 
 def test_a_full_disk_is_called_that(shell: Shell) -> None:
-    done = failing(shell, OSError(28, "No space left on device"), "save", "--json")
+    done = failing(shell, OSError(28, "No space left on device"), "gc", "--json")
     assert json.loads(done.out)["error"]["code"] == "no-space"
 
 
 def test_an_interrupt(shell: Shell) -> None:
-    done = failing(shell, KeyboardInterrupt(), "save")
+    done = failing(shell, KeyboardInterrupt(), "undo")
     assert (done.status, done.err) == (130, "interrupted\n")
 
 

@@ -106,7 +106,7 @@ def test_a_user_without_an_entry_and_without_a_home(tmp_path: Path) -> None:
     )
     tmp_path.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-c", "import checkpointer.workspace.guard, pwd\n" + script], capture_output=True
+        [sys.executable, "-c", "import checkpointer.workspace.guard, pwd, tempfile\n" + script], capture_output=True
     )
     assert done.returncode == 0, done.stderr
 

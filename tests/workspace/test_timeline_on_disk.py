@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,9 @@ class DiskWorld:
     def __init__(self, merge: object) -> None:
         self.desk = Desk(self.base)
         self.desk.save()
-        facts.save(self.desk.state, replace(facts.load(self.desk.state), had_run=True))
+        known = facts.load(self.desk.state)
+        known.had_run = True
+        facts.save(self.desk.state, known)
         self.numbers: dict[tuple[tuple[bytes, Entry], ...], int] = {}
         self._note()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -218,8 +217,8 @@ def test_what_was_not_read_is_never_taken_for_deleted() -> None:
 def test_what_cannot_be_read_now_keeps_its_content() -> None:
     sink = memory()
     before = uncovered(sink, {b"secret": b"1", b"d/x": b"2"}, {}, set())
-    extras = replace(
-        before.extras, modes={b"secret": 0, b"d": 0}, uncovered={b"secret": "unreadable", b"d": "unreadable"}
+    extras = before.extras._replace(
+        modes={b"secret": 0, b"d": 0}, uncovered={b"secret": "unreadable", b"d": "unreadable"}
     )
     after = Tree(sink, write_root(sink, before.files, extras))
     assert set(diff(before, after)) == {b"secret", b"d"}, "their modes"

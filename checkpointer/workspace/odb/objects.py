@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from typing import IO, Literal, Protocol, runtime_checkable
 
@@ -148,6 +147,8 @@ class MemorySink:
 
     def _keep_aside(self, fd: int, size: int) -> tuple[bytes, int]:
         if self._spool is None:
+            import tempfile
+
             self._spool = tempfile.TemporaryFile(prefix="ckpt-")  # noqa: SIM115
         start = self._spool.seek(0, os.SEEK_END)
         for chunk in file_chunks(fd, size):

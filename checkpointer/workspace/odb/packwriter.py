@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -61,7 +60,7 @@ class PackWriter:
         self.keep = keep
         self.directory = os.path.join(directory, "pack")
         self.objects = objects
-        self.token = token if token is not None else secrets.token_hex(8)
+        self.token = token if token is not None else os.urandom(8).hex()
         self.relied: set[bytes] = set()
         """Ids that were asked for and stored already: this pack is worth nothing without them."""
         self.packs: list[str] = []
@@ -136,7 +135,7 @@ class PackWriter:
 
     def _name(self) -> str:
         """Of a file to be written: whose it is can be told when it was left behind."""
-        return os.path.join(self.directory, f"{os.getpid()}-{secrets.token_hex(6)}{SUFFIX}")
+        return os.path.join(self.directory, f"{os.getpid()}-{os.urandom(6).hex()}{SUFFIX}")
 
     def _mark(self) -> tuple[int, int, int]:
         return self._written, len(self._held), self._held_bytes

@@ -6,8 +6,8 @@ import os
 import stat
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from checkpointer.errors import CaptureFailed, Damaged
 from checkpointer.workspace.directories import Directories
@@ -40,8 +40,7 @@ _FORMAT = 0o170000
 _SPECIAL = frozenset((".git", ".gitignore", ".ckptignore"))
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """What holds for a whole scan.
 
     `device` is the root's file system, `store` the device and inode of a directory that is never looked into.

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from checkpointer.workspace.reading.table import Record, Stat
 
 
-@dataclass
 class Tally:
     """Counts of a scan: files looked at and bytes read so far, and how often each mode was seen."""
 
-    files: int = 0
-    bytes: int = 0
-    modes: Counter[tuple[str, int]] = field(default_factory=Counter)
+    def __init__(self) -> None:
+        self.files = 0
+        self.bytes = 0
+        self.modes: Counter[tuple[str, int]] = Counter()
 
 
 class Unread(NamedTuple):
@@ -27,14 +26,14 @@ class Unread(NamedTuple):
     tree: bytes | None
 
 
-@dataclass
 class Found:
     """What a scan found that the table does not say: records by directory, those that are gone, what was not read."""
 
-    changed: dict[str, Record] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    unread: dict[str, Unread] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    def __init__(self) -> None:
+        self.changed: dict[str, Record] = {}
+        self.removed: set[str] = set()
+        self.unread: dict[str, Unread] = {}
+        self.tally = Tally()
 
     def add(self, other: Found) -> None:
         """Take over what another scan found in other directories."""

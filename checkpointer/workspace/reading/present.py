@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from checkpointer.workspace.entry import Signature
 from checkpointer.workspace.reading.found import Unread
@@ -13,7 +12,6 @@ from checkpointer.workspace.rules.ignore import Rules
 from checkpointer.workspace.trees.treeview import Tree
 
 
-@dataclass
 class Present:
     """What a capture found. `tree` holds it as a checkpoint would; its trees can be read at once, the content of new
     files only after the sink is finished (a `MemorySink` is always).
@@ -22,14 +20,24 @@ class Present:
     person, one line each.
     """
 
-    tree: Tree
-    records: Mapping[str, Record]
-    unread: Mapping[str, Unread]
-    rules: Rules
-    files: int
-    bytes_read: int
-    notices: list[str] = field(default_factory=list)
-    _seen: dict[str, dict[str, Stat]] = field(default_factory=dict, repr=False)
+    def __init__(
+        self,
+        tree: Tree,
+        records: Mapping[str, Record],
+        unread: Mapping[str, Unread],
+        rules: Rules,
+        files: int,
+        bytes_read: int,
+        notices: list[str] | None = None,
+    ) -> None:
+        self.tree = tree
+        self.records = records
+        self.unread = unread
+        self.rules = rules
+        self.files = files
+        self.bytes_read = bytes_read
+        self.notices = notices if notices is not None else []
+        self._seen: dict[str, dict[str, Stat]] = {}
 
     @property
     def root(self) -> bytes:

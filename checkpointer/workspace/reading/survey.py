@@ -253,11 +253,10 @@ def _packed(found: Found) -> tuple[Any, ...]:
 
 def _unpacked(packed: tuple[Any, ...]) -> Found:
     changed, removed, unread, files, size, modes = packed
-    found = Found(
-        {path: Record(*record) for path, record in changed.items()},
-        removed,
-        {path: Unread(*what) for path, what in unread.items()},
-    )
+    found = Found()
+    found.changed = {path: Record(*record) for path, record in changed.items()}
+    found.removed = removed
+    found.unread = {path: Unread(*what) for path, what in unread.items()}
     found.tally.files, found.tally.bytes = files, size
     found.tally.modes.update(modes)
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from checkpointer.errors import CheckpointerError, Failed, Interfered, NoSpace
 from checkpointer.workspace.entry import show
@@ -13,7 +12,6 @@ DENIED = frozenset((errno.EACCES, errno.EPERM, errno.EROFS))
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 
 
-@dataclass
 class Carried:
     """What was done. Paths are sorted; `left` says why.
 
@@ -21,11 +19,12 @@ class Carried:
     links, which keep the old file.
     """
 
-    written: list[bytes] = field(default_factory=list)
-    removed: list[bytes] = field(default_factory=list)
-    left: dict[bytes, str] = field(default_factory=dict)
-    stayed: list[bytes] = field(default_factory=list)
-    unlinked: list[bytes] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.removed: list[bytes] = []
+        self.left: dict[bytes, str] = {}
+        self.stayed: list[bytes] = []
+        self.unlinked: list[bytes] = []
 
 
 class Leave(Exception):

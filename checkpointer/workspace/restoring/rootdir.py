@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 
 from checkpointer import disk
@@ -46,6 +44,9 @@ def _mode(history: History) -> int:
 @contextlib.contextmanager
 def stand_in(history: History) -> Iterator[bytes]:
     """An empty directory elsewhere that stands for one that is gone."""
+    import shutil
+    import tempfile
+
     place = tempfile.mkdtemp(prefix="ckpt-")
     try:
         os.chmod(place, _mode(history))

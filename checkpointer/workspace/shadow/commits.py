@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from checkpointer.errors import Damaged
@@ -50,7 +49,7 @@ def read_commit(objects: PackedObjects, oid: str) -> Checkpoint:
 
 
 def without_parent(checkpoint: Checkpoint) -> Checkpoint:
-    return replace(checkpoint, parent=None)
+    return checkpoint._replace(parent=None)
 
 
 def in_flight(objects: PackedObjects) -> set[str]:

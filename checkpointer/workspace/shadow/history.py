@@ -6,7 +6,6 @@ Reading needs no lock and writes nothing. Nothing of git's is run or obeyed.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import re
 from collections.abc import Mapping
@@ -119,11 +118,11 @@ class History:
     def named(self, checkpoint: Checkpoint) -> Checkpoint:
         """As people know it: with the label given to it later, and without a parent at the kept end."""
         if checkpoint.id in self.shallow():
-            checkpoint = dataclasses.replace(checkpoint, parent=None)
+            checkpoint = checkpoint._replace(parent=None)
         label = pins.load(self.directory).get(checkpoint.number)
         if label is None:
             return checkpoint
-        return dataclasses.replace(checkpoint, meta=relabelled(checkpoint.meta, label))
+        return checkpoint._replace(meta=relabelled(checkpoint.meta, label))
 
     def shallow(self) -> frozenset[str]:
         """Ids of commits whose parents retention took away: git's file, or what `workspace.toml` knows without it."""
@@ -169,7 +168,7 @@ class History:
                 raise
             except Damaged as e:
                 if at.id in self._cut():
-                    out[-1] = dataclasses.replace(at, parent=None)
+                    out[-1] = at._replace(parent=None)
                     break
                 older = newest(self.objects, below=at.number)
                 self.notices.append(_gap(at, older, e))
@@ -177,9 +176,9 @@ class History:
                     break
                 found = older
             if found.id in cut:
-                found = dataclasses.replace(found, parent=None)
+                found = found._replace(parent=None)
             if labels.get(found.number) is not None:
-                found = dataclasses.replace(found, meta=relabelled(found.meta, labels[found.number]))
+                found = found._replace(meta=relabelled(found.meta, labels[found.number]))
             out.append(found)
             at = found
         return out[::-1]
@@ -198,7 +197,7 @@ class History:
                 self.notices.append(f"checkpoint {name.rpartition('/')[2]}, which is kept, cannot be read: {e.message}")
                 continue
             if found.number < first:
-                out[found.number] = dataclasses.replace(found, parent=None)
+                out[found.number] = found._replace(parent=None)
         return [out[number] for number in sorted(out)]
 
     def has_parent(self, checkpoint: Checkpoint) -> bool:
@@ -251,6 +250,13 @@ class History:
         return SalvagedTree(
             self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}", self.notices
         )
+
+    def is_pending(self) -> bool:
+        """Was a restore begun and not finished? True also where the ref that says so cannot be read."""
+        try:
+            return self.refs.raw(PENDING) is not None
+        except Damaged:
+            return True
 
     def pending(self) -> Checkpoint | None:
         """The prepared result of a restore that was begun and not finished."""

@@ -8,7 +8,6 @@ purge that was cut short is finished by doing it again.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 from collections.abc import Collection, Sequence
@@ -169,8 +168,8 @@ def _without_paths(meta: Meta, paths: Sequence[bytes]) -> Meta:
             kept.append((segment, named))
         return tuple(kept)
 
-    changed: Operation = dataclasses.replace(operation, taken=cleaned(operation.taken), left=cleaned(operation.left))
-    return dataclasses.replace(meta, operation=changed)
+    changed: Operation = operation._replace(taken=cleaned(operation.taken), left=cleaned(operation.left))
+    return meta._replace(operation=changed)
 
 
 def _write_table(store: Store, table: dict[str, str]) -> None:

@@ -8,7 +8,6 @@ import os
 from checkpointer.errors import Damaged, NewerFormat
 from checkpointer.workspace.facts import Facts, load, save
 from checkpointer.workspace.shadow.history import History
-from checkpointer.workspace.undoing.units import had_a_run, parse_handle
 
 
 def facts_of(directory: str | os.PathLike[str], root: bytes, history: History, *, repair: bool) -> tuple[Facts, str]:
@@ -36,6 +35,8 @@ def recollect(root: bytes, history: History) -> Facts:
     checkpoints = history.checkpoints()
     if not checkpoints:
         return known
+    from checkpointer.workspace.undoing.units import had_a_run, parse_handle
+
     turns = [parse_handle(step).turn for c in checkpoints for step in c.meta.steps]
     runs = [int(run[1:]) for c in checkpoints for run in c.meta.runs if run[1:].isdigit()]
     known.last_number = checkpoints[-1].number

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import shutil
 
 from checkpointer import disk
 
@@ -64,7 +62,7 @@ def make(path: str) -> None:
     """
     if os.path.isdir(path):
         return
-    temporary = f"{path}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
+    temporary = f"{path}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
     with disk.plain_errors("making the store"):
         try:
             disk.make_directory(temporary)
@@ -75,6 +73,8 @@ def make(path: str) -> None:
                 if not os.path.isdir(path):
                     raise  # else another process was faster
         finally:
+            import shutil
+
             shutil.rmtree(temporary, ignore_errors=True)
         disk.sync_directory(os.path.dirname(path))
 

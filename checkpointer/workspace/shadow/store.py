@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from datetime import UTC, datetime
 
 from checkpointer import disk
@@ -35,7 +34,7 @@ class Store(History):
     def __init__(self, path: str | os.PathLike[str], *, read_only: bool = False) -> None:
         super().__init__(path)
         self.read_only = read_only
-        self._token = secrets.token_hex(8)
+        self._token = os.urandom(8).hex()
         self._given = 0
         self._ready = False
 

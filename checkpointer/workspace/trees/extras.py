@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from checkpointer.errors import Damaged, NewerFormat
 from checkpointer.workspace.entry import from_json, to_json
@@ -18,8 +18,7 @@ VERSION = 1
 REASONS = frozenset(("too-large", "unreadable", "socket", "device", "other-filesystem"))
 
 
-@dataclass(frozen=True)
-class Extras:
+class Extras(NamedTuple):
     """Facts about paths that git trees cannot hold. Paths are relative to the workspace, the root is `b""`.
 
     `file_mode`, `exec_mode`, `dir_mode` are the usual modes: chosen at a workspace's first checkpoint and inherited
@@ -32,10 +31,10 @@ class Extras:
     file_mode: int = 0o644
     exec_mode: int = 0o755
     dir_mode: int = 0o755
-    modes: Mapping[bytes, int] = field(default_factory=dict)
+    modes: Mapping[bytes, int] = MappingProxyType({})
     directories: frozenset[bytes] = frozenset()
-    fifos: Mapping[bytes, int] = field(default_factory=dict)
-    uncovered: Mapping[bytes, str] = field(default_factory=dict)
+    fifos: Mapping[bytes, int] = MappingProxyType({})
+    uncovered: Mapping[bytes, str] = MappingProxyType({})
     torn: frozenset[bytes] = frozenset()
 
     def usual_modes(self) -> tuple[int, int, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from checkpointer.workspace.entry import Entry, parents
@@ -26,13 +25,15 @@ class _Untouched:
 UNTOUCHED: Final = _Untouched()
 
 
-@dataclass(slots=True)
 class _Wish:
     """What is wished at a path and below it. `sets`: something below is to stand there."""
 
-    entry: Entry | _Untouched | None = UNTOUCHED
-    sets: bool = False
-    below: dict[bytes, _Wish] = field(default_factory=dict)
+    __slots__ = ("below", "entry", "sets")
+
+    def __init__(self) -> None:
+        self.entry: Entry | _Untouched | None = UNTOUCHED
+        self.sets = False
+        self.below: dict[bytes, _Wish] = {}
 
 
 def _wishes(changes: Mapping[bytes, Entry | None]) -> _Wish:
@@ -48,17 +49,19 @@ def _wishes(changes: Mapping[bytes, Entry | None]) -> _Wish:
     return top
 
 
-@dataclass(slots=True)
 class _Place:
     """A path with wishes: what stands there in the base's git tree, and what its children make of it."""
 
-    path: bytes
-    name: bytes
-    wish: _Wish
-    node: Node | None
-    above: _Place | None
-    nodes: dict[bytes, Node] = field(default_factory=dict)
-    holds: bool = False
+    __slots__ = ("above", "holds", "name", "node", "nodes", "path", "wish")
+
+    def __init__(self, path: bytes, name: bytes, wish: _Wish, node: Node | None, above: _Place | None) -> None:
+        self.path = path
+        self.name = name
+        self.wish = wish
+        self.node = node
+        self.above = above
+        self.nodes: dict[bytes, Node] = {}
+        self.holds = False
 
 
 class _Edit:

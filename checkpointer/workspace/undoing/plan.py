@@ -7,7 +7,6 @@ Pure: what the ignore rules say and what else stands in a directory are argument
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from checkpointer.workspace.entry import Entry, parents, show
@@ -37,8 +36,7 @@ class Obstruction(NamedTuple):
     because: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """`changes` are to be carried out: path -> (present, wanted). `kept` and `obstructions` are sorted by path.
 
     With obstructions the changes are those that remain without them.

@@ -6,7 +6,7 @@ Pure: the present files, the merge of one path and the selection are arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from checkpointer.errors import Conflict, NothingToDo
 from checkpointer.workspace.checkpoint import Operation, Paths, Segment
@@ -26,8 +26,7 @@ Result = dict[bytes, Entry | None]
 _DIRECTORY = Entry("dir", b"", 0o755)
 
 
-@dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(NamedTuple):
     """What is to be written: `result` names every path that becomes something else (None: it goes).
 
     `written`, `removed` and `merged` (a part of written) are those paths by kind of work, `skipped` the paths left as

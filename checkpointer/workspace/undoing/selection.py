@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from checkpointer.errors import NeedsPerson, NothingToDo, NothingToRedo, TooOld, Usage
 from checkpointer.workspace.entry import below, parents
@@ -16,8 +15,7 @@ from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline, Undone
 from checkpointer.workspace.undoing.units import Change, Step, Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(NamedTuple):
     """What was asked for. Without a turn: the newest there is.
 
     `t3` is `first=3, last=3`; `t3..t5` is `first=3, last=5`; `t3..` is `first=3`; `t3.2` is `first=3, last=3, step=2`.
@@ -54,8 +52,7 @@ class Selector:
         return not self.paths or any(below(path, top) for top in self.paths)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """What is to be taken back (or put back, by a redo), before the present files are looked at.
 
     `moves` are per path in the order they are merged. `taken` and `left` are what the operation would record if nothing
@@ -72,7 +69,7 @@ class Selection:
     left: tuple[Change, ...] = ()
     target: int | None = None
     notes: tuple[str, ...] = ()
-    selector: Selector = field(default_factory=Selector)
+    selector: Selector = Selector()
 
     def command(self, flag: str = "") -> str:
         """What to type for the same selection, with a flag more."""

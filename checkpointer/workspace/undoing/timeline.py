@@ -7,7 +7,6 @@ capture of the present files (real or only looked at) as the newest checkpoint w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,8 +32,7 @@ class OpenTurn(NamedTuple):
     executing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
+class Undone(NamedTuple):
     """An undo that has not been redone. Its effect lies between checkpoints `before` and `number`."""
 
     number: int

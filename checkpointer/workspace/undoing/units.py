@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -65,8 +64,7 @@ class Change(NamedTuple):
         return self.segment, self.path
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One tool call, or several that overlapped; for a restore or an edit the only step there is.
 
     `segments` are oldest first; there are several where an undo, redo or restore was made while the step was open.
@@ -86,8 +84,7 @@ class Step:
         return self.segments[-1].after
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """A turn (`t3`), a restore (`restore 17`) or, before the first run, one interval of edits (`edit 5`).
 
     `first` and `last` are the numbers of the checkpoints right before it and right after it. A step that overlapped
@@ -113,15 +110,19 @@ class Unit:
         return tuple(sorted(segment for step in self.steps for segment in step.segments))
 
 
-@dataclass(slots=True)
 class _Stretch:
     """Neighbouring intervals of the same steps, of one operation, or one interval of nobody's."""
 
-    segment: Segment
-    end: Checkpoint
-    handles: set[Handle] = field(default_factory=set)
-    runs: set[str] = field(default_factory=set)
-    crowded: set[str] = field(default_factory=set)
+    __slots__ = ("crowded", "end", "handles", "runs", "segment")
+
+    def __init__(
+        self, segment: Segment, end: Checkpoint, handles: set[Handle], runs: set[str], crowded: set[str]
+    ) -> None:
+        self.segment = segment
+        self.end = end
+        self.handles = handles
+        self.runs = runs
+        self.crowded = crowded
 
 
 def _owners(checkpoint: Checkpoint) -> set[Handle]:
