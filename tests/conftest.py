@@ -14,8 +14,12 @@ from harness.machine import IS_ROOT, NOBODY
 from harness.world import World, drop_world, make_world
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+# How fast a machine is must not decide whether it passes, and the same examples are tried each time, so that nothing
+# fails by chance. `CKPT_EXPLORE=1` looks for new ones.
+_PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+settings.register_profile("suite", deadline=None, suppress_health_check=_PATIENT, derandomize=True)
+settings.register_profile("explore", deadline=None, suppress_health_check=_PATIENT, print_blob=True)
+settings.load_profile("explore" if os.environ.get("CKPT_EXPLORE") else "suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:

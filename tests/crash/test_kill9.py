@@ -10,14 +10,20 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 
 import pytest
 from harness.machine import SLOW, group, wait_until
 from harness.manifest import Manifest, same, untouched
 from harness.world import World
 
-ROUNDS = 50 if SLOW else 4
+ROUNDS = 50 if SLOW else 3
 FILES = 5_000
+
+
+@pytest.fixture
+def world(worlds: Callable[..., World]) -> World:
+    return worlds(in_memory=not SLOW)
 
 
 def tree(world: World, text: str, files: int = FILES) -> None:
@@ -52,7 +58,7 @@ def test_a_save_killed_at_random_moments(world: World) -> None:
     whole = 1.5
     numbers: list[int] = []
     for i in range(ROUNDS):
-        killed(world, choose.uniform(0.05, whole), "save")
+        killed(world, choose.uniform(0.02, whole), "save")
         if world.stores():
             world.sound()
         before = world.files()
@@ -86,7 +92,9 @@ def settled(world: World, before: Manifest, after: Manifest, mine: dict[bytes, b
 def test_a_restore_killed_with_an_edit_before_the_next_command(world: World, verb: str) -> None:
     world.watch_git = False
     choose = random.Random(123)
-    tree(world, "old")
+    files = FILES if SLOW or verb == "restore" else 2_000
+    last = f"d{(files - 1) // 100}/f{files - 1}".encode()
+    tree(world, "old", files)
     os.symlink("d1", world.at("link"))
     world.save()
     old = world.files()
@@ -94,18 +102,20 @@ def test_a_restore_killed_with_an_edit_before_the_next_command(world: World, ver
     whole = None
     rounds = 0
     outcomes = []
-    while rounds < ROUNDS:
-        _mutate(world, rounds, verb)
+    while rounds < ROUNDS or (rounds < 50 and not any(status == -signal.SIGKILL for status, _ in outcomes)):
+        _mutate(world, rounds, verb, files)
         new = world.files()
         if whole is None:
             whole = duration(world, *args)
             same(old, world.files())
             continue
-        # The first part is the interpreter's start; most kills shall fall into the writing.
-        status = killed(world, choose.uniform(0.25 * whole, 1.02 * whole), *args)
+        # The first part is looking; most kills shall fall into the writing.
+        start = time.monotonic()
+        status = killed(world, choose.uniform(0.1 * whole, 1.02 * whole), *args)
+        whole = whole if status == -signal.SIGKILL else min(whole, time.monotonic() - start)
         rounds += 1
         mine = {}
-        for path in (b"d3/f333", b"d49/f4999", b"mine.txt"):
+        for path in (b"d3/f333", last, b"mine.txt"):
             world.write(path, b"the user, round %d\n" % rounds)
             mine[path] = world.read(path)
         looked = world.files()
@@ -125,11 +135,11 @@ def test_a_restore_killed_with_an_edit_before_the_next_command(world: World, ver
     assert any(status == -signal.SIGKILL for status, _ in outcomes), "no kill came in time"
 
 
-def _mutate(world: World, i: int, verb: str) -> None:
+def _mutate(world: World, i: int, verb: str, files: int) -> None:
     """New contents in every file, some files and folders gone, some made: by the user, or by an agent's turn."""
     script = (
         "import os, shutil\n"
-        f"for n in range({FILES}):\n"
+        f"for n in range({files}):\n"
         "    p = f'd{n // 100}/f{n}'\n"
         "    if n % 97 == 0: os.unlink(p)\n"
         f"    else: open(p, 'w').write(f'new {i} {{n}}\\n')\n"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from typing import Any
 
 from harness.machine import command
 from harness.manifest import Manifest, same, untouched
+from harness.starting import Started, start
 
 AnyPath = str | bytes
 TEMPORARY = b".ckpt-"
@@ -232,12 +234,19 @@ class World:
         return [*start, *args], merged
 
     def popen(
-        self, *args: AnyPath, cwd: Path | None = None, env: Mapping[str, str | None] | None = None, **more: Any
-    ) -> subprocess.Popen[bytes]:
-        """Start a command in a process group of its own; nothing is checked."""
+        self,
+        *args: AnyPath,
+        cwd: Path | None = None,
+        env: Mapping[str, str | None] | None = None,
+        afresh: bool = False,
+        **more: Any,
+    ) -> subprocess.Popen[bytes] | Started:
+        """Start a command in a process group of its own; nothing is checked. `afresh`: by an interpreter of its own."""
         words, environment = self.words(args, env)
         more = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
         identity = {} if words[0] == "unshare" else self._identity()
+        if words[0] == sys.executable and not identity and not afresh:
+            return start(words[2:], environment, cwd or self.root, **more)
         return subprocess.Popen(
             words, cwd=cwd or self.root, env=environment, start_new_session=True, **identity, **more
         )
@@ -282,6 +291,22 @@ class World:
         assert cut_short or not self.leftovers(), f"temporary files left: {self.leftovers()} by {result}"
         return result
 
+    def killed(self, *args: AnyPath, after: float) -> int:
+        """Start a command and send it a SIGKILL that long after it took the workspace; how it ended."""
+        with self.popen(*args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            self.at_work(process)
+            time.sleep(after)
+            process.kill()
+            return process.wait()
+
+    def at_work(self, process: Started | subprocess.Popen[bytes]) -> None:
+        """Wait until the command holds the workspace, or has ended: before that it may still be starting."""
+        mine = f"{process.pid} "
+        while process.poll() is None:
+            if any(lock.read_text(errors="replace").startswith(mine) for lock in self.state.glob("workspaces/*/lock")):
+                return
+            time.sleep(0.002)
+
     def step(self, script: str, *, ok: int | tuple[int, ...] | None = 0, **more: Any) -> Result:
         """One turn of an agent without hooks: `ckpt run -- sh -c SCRIPT`."""
         more.setdefault("changes_git", "git " in script)
@@ -325,9 +350,21 @@ class World:
         return result
 
 
-def make_world(**more: Any) -> World:
-    """A world in a fresh directory that other users can walk through."""
-    base = Path(tempfile.mkdtemp(prefix="ckpt-world-"))
+MEMORY = "/dev/shm"
+ENOUGH = 1 << 28
+
+
+def memory() -> str | None:
+    """A directory in memory where there is room: what a killed process wrote survives it there too; syncs are free."""
+    if not os.access(MEMORY, os.W_OK):
+        return None
+    place = os.statvfs(MEMORY)
+    return MEMORY if place.f_bavail * place.f_frsize >= ENOUGH else None
+
+
+def make_world(*, in_memory: bool = False, **more: Any) -> World:
+    """A world in a fresh directory that other users can walk through. `in_memory`: for thousands of files often."""
+    base = Path(tempfile.mkdtemp(prefix="ckpt-world-", dir=memory() if in_memory else None))
     base.chmod(0o755)
     return World(base, **more)
 

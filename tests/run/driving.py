@@ -6,12 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.starting import Started, start
 from harness.world import World
 
 from checkpointer.log import JsonlLog, catch_up
@@ -33,15 +33,9 @@ class Loop:
         self.env = {**world.env, "LEDGER": str(self.ledger_file), "SCRIPT": json.dumps(script)}
         self.env["PYTHONPATH"] = str(Path(__file__).parents[2])
 
-    def popen(self, **env: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, str(LOOP)],
-            cwd=self.world.root,
-            env={**self.env, **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            stdin=subprocess.DEVNULL,
-        )
+    def popen(self, **env: str) -> subprocess.Popen[bytes] | Started:
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return start([str(LOOP)], {**self.env, **env}, self.world.root, **pipes)
 
     def start(self, status: int = 0, **env: str) -> str:
         """Run it to its end. Gives what it said."""

@@ -322,6 +322,7 @@ def test_the_asynchronous_form(place: World, bank: Bank) -> None:
 
 def test_a_cancelled_call_is_uncertain_before_anybody_hears_of_it(place: World) -> None:
     done = []
+    gate = threading.Event()
 
     @tool(effect="external", policy="person")
     async def pay(order: int) -> None:
@@ -330,7 +331,7 @@ def test_a_cancelled_call_is_uncertain_before_anybody_hears_of_it(place: World) 
 
     @tool(effect="workspace")
     def write() -> None:
-        time.sleep(0.3)
+        gate.wait(60)
         done.append("written")
 
     async def loop() -> None:
@@ -349,6 +350,7 @@ def test_a_cancelled_call_is_uncertain_before_anybody_hears_of_it(place: World) 
                 async with asyncio.timeout(0.1):
                     await run.call("write", {}, slot="again")  # waits for the thread that goes on
             assert done == [1]
+            gate.set()
 
     asyncio.run(loop())
     assert done == [1, "written"]

@@ -64,7 +64,7 @@ def test_interrupted_while_the_tool_runs(world: World) -> None:
 def test_interrupted_at_any_moment_it_goes_on(world: World) -> None:
     world.write("a", "one\n")
     loop = Loop(world, *WRITES, *READS)
-    for wait in (0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1):
+    for wait in (0.02, 0.05, 0.08, 0.12, 0.16, 0.2, 0.3, 0.5):
         child = loop.popen()
         time.sleep(wait)
         child.send_signal(signal.SIGINT)

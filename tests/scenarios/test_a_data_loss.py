@@ -7,7 +7,6 @@ says so, and is itself undone.
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 import pytest
@@ -46,10 +45,8 @@ def test_s002_a_capture_killed_in_the_middle_is_no_target(world: World) -> None:
     for i in range(count):
         world.write(f"d{i % 50}/f{i}", f"content of {i}\n" * 3)
     world.watch_git = False
-    for pause in (0.05, 0.2, 0.3, 0.4):
-        with world.popen("save", "--json") as process:
-            time.sleep(pause)
-            process.send_signal(signal.SIGKILL)
+    for pause in (0, 0.05, 0.15, 0.3):
+        world.killed("save", after=pause)
     before = world.files()
     world.step("echo edited > d1/f1")
     world.go("undo", to=before)

@@ -27,7 +27,7 @@ def test_s028_a_submodule_is_never_disturbed_by_a_killed_capture(world: World) -
         world.write("sub/inner.txt", f"changed {i}\n")
         expected = world.sh("GIT_OPTIONAL_LOCKS=0 git -C sub status --porcelain")
         with world.popen("save") as process:
-            until = time.monotonic() + 0.02 + 0.5 * i / rounds
+            until = time.monotonic() + 0.02 + 0.3 * i / rounds
             while time.monotonic() < until:
                 assert world.sh("GIT_OPTIONAL_LOCKS=0 git -C sub status --porcelain") == expected
             process.send_signal(signal.SIGKILL)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sysconfig
-import time
 from pathlib import Path
 
 import pytest
@@ -82,13 +80,9 @@ def test_kills_in_the_middle_then_an_edit(world: World) -> None:
     before = world.files()
     world.step(AGENT + "for f in *.py; do echo '#' >> $f; done")
     agent = world.files()
-    for pause in (0.15, 0.3, 0.45, 0.6):
-        with world.popen("save") as process:
-            time.sleep(pause / 2)
-            process.send_signal(signal.SIGKILL)
-        with world.popen("undo") as process:
-            time.sleep(pause)
-            process.send_signal(signal.SIGKILL)
+    for pause in (0.02, 0.1, 0.2, 0.4):
+        world.killed("save", after=pause / 2)
+        world.killed("undo", after=pause)
         world.write("abc.py", "mine\n")
         world.ckpt("save", ok=(0, 3))
         assert world.read("abc.py") == b"mine\n"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -293,24 +293,16 @@ def test_saves_while_a_restore_is_at_work(world: World) -> None:
     same(first, world.files())
 
 
-def at_work(world: World, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the command holds the workspace: before that, the interpreter may still be starting."""
-    mine = f"{process.pid} "
-    while process.poll() is None:
-        if any(lock.read_text(errors="replace").startswith(mine) for lock in world.state.glob("workspaces/*/lock")):
-            return
-        time.sleep(0.005)
-
-
 def test_ctrl_c_leaves_nothing_half_done(world: World) -> None:
     world.watch_git = False
     for i in range(3000):
         world.write(f"d{i % 30}/f{i}", f"{i}\n")
     for pause in (0, 0.1, 0.2):
         with world.popen("save") as process:
-            at_work(world, process)
+            world.at_work(process)
             time.sleep(pause)
-            os.killpg(process.pid, signal.SIGINT)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
             _, err = process.communicate(timeout=20)
         assert process.returncode in (0, 130), err
         assert b"Traceback" not in err
@@ -320,9 +312,10 @@ def test_ctrl_c_leaves_nothing_half_done(world: World) -> None:
     edited = world.files()
     for pause in (0, 0.15, 0.3):
         with world.popen("restore", "1") as process:
-            at_work(world, process)
+            world.at_work(process)
             time.sleep(pause)
-            os.killpg(process.pid, signal.SIGINT)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGINT)
             _, err = process.communicate(timeout=20)
         assert b"Traceback" not in err
         now = world.files().told()

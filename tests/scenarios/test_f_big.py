@@ -6,7 +6,6 @@ Counts are those of the reports with CKPT_SLOW=1, smaller without.
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -47,9 +46,7 @@ def test_s066_many_untracked_files(world: World) -> None:
 def test_s067_killed_in_a_walk_of_empty_files(world: World) -> None:
     world.watch_git = False
     many(world, 1_000_000 if SLOW else 10_000)
-    with world.popen("save") as process:
-        time.sleep(0.4)
-        process.send_signal(signal.SIGKILL)
+    world.killed("save", after=0.1)
     number = world.save(timeout=900)
     assert world.save(timeout=900) == number
 
@@ -155,7 +152,7 @@ def _peak(world: World, *args: str) -> int:
     peak = 0
     done = threading.Event()
     out = (world.base / "out.txt").open("wb")
-    process = world.popen(*args, stdout=out, stderr=out)
+    process = world.popen(*args, afresh=True, stdout=out, stderr=out)
 
     def watch() -> None:
         nonlocal peak

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,10 +35,8 @@ def test_s075_gc_killed_again_and_again(world: World) -> None:
     temporary = world.store / "shadow.git/objects/pack/tmp_pack_stale"
     temporary.write_bytes(b"left by a kill long ago")
     os.utime(temporary, (time.time() - 86400 * 30,) * 2)
-    for pause in (0.15, 0.25, 0.3, 0.35, 0.45):
-        with world.popen("gc", "--yes") as process:
-            time.sleep(pause)
-            process.send_signal(signal.SIGKILL)
+    for pause in (0, 0.02, 0.05, 0.1, 0.2):
+        world.killed("gc", "--yes", after=pause)
         world.sound()
     world.ckpt("status")
     world.ckpt("gc", "--yes")

