@@ -36,11 +36,18 @@ def worth_it(size: int, sample: Callable[[int], bytes]) -> bool:
     return sum(len(_compress(s, LEVEL)) for s in samples) < _WORTH * sum(map(len, samples))
 
 
-def compress(data: bytes) -> bytes:
-    """A whole zlib stream."""
+def _sampled(data: bytes) -> bytes:
     if worth_it(len(data), lambda at: data[at : at + SAMPLE]):
         return _compress(data, LEVEL)  # type: ignore[no-any-return]
     return zlib.compress(data, 0)
+
+
+def _all(data: bytes) -> bytes:
+    return _fast.compress(data, LEVEL)  # type: ignore[no-any-return]
+
+
+compress: Callable[[bytes], bytes] = _sampled if _fast is None else _all
+"""A whole zlib stream of the data."""
 
 
 def compressor(worth: bool) -> Any:

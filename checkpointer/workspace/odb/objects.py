@@ -15,7 +15,7 @@ from checkpointer.errors import Damaged, MissingObject
 ObjectType = Literal["commit", "tree", "blob"]
 Reopen = Callable[[], int]
 
-_JOINED = 4096
+_JOINED = 16 << 10
 
 CHUNK = 1 << 20
 """Content above this many bytes is streamed, never held whole."""
@@ -57,17 +57,25 @@ class Sink(Protocol):
         ...
 
 
+_SHA1 = hashlib.sha1(usedforsecurity=False)
+"""Never fed: a copy of it is made faster than a new one."""
+
+
 def new_hash(type: str, size: int) -> hashlib._Hash:
     """A running digest for an object of this type and size."""
-    return hashlib.sha1(b"%s %d\0" % (type.encode(), size), usedforsecurity=False)
+    h = _SHA1.copy()
+    h.update(b"%s %d\0" % (type.encode(), size))
+    return h
 
 
 def oid_of(type: str, data: bytes) -> bytes:
     """The id of an object."""
+    h = _SHA1.copy()
     if len(data) < _JOINED:  # one call instead of two
-        return hashlib.sha1(b"%s %d\0%s" % (type.encode(), len(data), data), usedforsecurity=False).digest()
-    h = new_hash(type, len(data))
-    h.update(data)
+        h.update(b"%s %d\0%s" % (type.encode(), len(data), data))
+    else:
+        h.update(b"%s %d\0" % (type.encode(), len(data)))
+        h.update(data)
     return h.digest()
 
 

@@ -178,9 +178,13 @@ class PackedObjects:
                 yield self._packs[name], offset
 
     def __contains__(self, oid: bytes) -> bool:
-        self._look()
-        if oid in self._small or any(index.find(oid) is not None for index in self._large):
+        if self._listed is None:
+            self.refresh()
+        if oid in self._small:
             return True
+        for index in self._large:
+            if index.find(oid) is not None:
+                return True
         return bool(self._fans) and oid not in self._unsound and self._loose(oid) is not None
 
     def _loose(self, oid: bytes) -> str | None:

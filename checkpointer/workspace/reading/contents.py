@@ -7,16 +7,14 @@ import stat
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from checkpointer.errors import CaptureFailed, Damaged
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import PERMISSIONS, show
-from checkpointer.workspace.odb.objects import Objects, Sink
+from checkpointer.workspace.odb.objects import CHUNK, Sink
 from checkpointer.workspace.reading.found import Tally
 from checkpointer.workspace.reading.frame import Frame
 from checkpointer.workspace.reading.listing import ENCODING, Listing, Seen, is_other_spelling
-from checkpointer.workspace.reading.ours import Ours
 from checkpointer.workspace.reading.reader import (
     KEPT,
     Content,
@@ -27,10 +25,12 @@ from checkpointer.workspace.reading.reader import (
     open_file,
     read_file,
     read_link,
+    read_listed,
     stat_of,
 )
 from checkpointer.workspace.reading.rights import Rights
 from checkpointer.workspace.reading.table import Stat, pack, unpack_seen
+from checkpointer.workspace.reading.terms import Terms
 from checkpointer.workspace.trees.gittree import EXECUTABLE, FILE, LINK, TREE, Item, decode_tree
 
 SLACK_NS = 100_000_000
@@ -38,29 +38,6 @@ COARSE_SLACK_NS = 2_000_000_000
 _COARSE = 10_000_000
 _FORMAT = 0o170000
 _SPECIAL = frozenset((".git", ".gitignore", ".ckptignore"))
-
-
-class Terms(NamedTuple):
-    """What holds for a whole scan.
-
-    `device` is the root's file system, `store` the device and inode of a directory that is never looked into.
-    `started_ns` is the time of day at its start. An entry of the table counts only where its times are before
-    `trusted_before_ns`. `ours_same`: the checkpoint before and the tracked paths are those of the table. `limit` is the
-    size in bytes above which a file that was never covered is not. `usual` are the usual modes of files, executables,
-    directories.
-    """
-
-    root: bytes
-    device: int
-    store: tuple[int, int] | None
-    started_ns: int
-    trusted_before_ns: int | None
-    ours: Ours
-    ours_same: bool
-    objects: Objects | None
-    limit: int
-    usual: tuple[int, int, int]
-    reopenable: bool
 
 
 def _reopen(root: bytes, path: bytes) -> int:
@@ -79,6 +56,8 @@ class Contents:
         self.counting = terms.ours.base is None
         self.devices = {terms.device}
         """Where files of the workspace may lie: an overlay file system names the layer that a file comes from."""
+        self._plain = 0 if terms.reopenable else min(CHUNK, terms.limit + 1)
+        """Regular files smaller than this need no more than being read at once."""
         self.racy_from_ns = terms.started_ns - SLACK_NS
         self.coarse_racy_from_ns = terms.started_ns - COARSE_SLACK_NS
 
@@ -270,7 +249,16 @@ class Contents:
             if known[3] in ("torn", "unreadable", "too-large"):
                 self._tell(frame, name, known[3])
             return known[1:]
-        oid, now, why = self._read(frame, name, st)
+        now, why = st, ""
+        if st[0] & _FORMAT == stat.S_IFREG and st[2] < self._plain:
+            oid = read_listed(name, frame.fd, st, self.sink)
+            if oid is not None:
+                self.tally.bytes += st[2]
+                self.tick()
+        else:
+            oid = None
+        if oid is None:
+            oid, now, why = self._read(frame, name, st)
         if not why and self._is_racy(now):
             why = "racy"
         frame.known[name] = (now, oid, now, why)

@@ -15,7 +15,7 @@ from typing import Any
 from checkpointer.errors import CaptureFailed, Damaged
 from checkpointer.workspace.entry import show
 from checkpointer.workspace.odb.objects import Sink
-from checkpointer.workspace.reading.contents import Contents, Terms
+from checkpointer.workspace.reading.contents import Contents
 from checkpointer.workspace.reading.found import Found, Unread
 from checkpointer.workspace.reading.frame import OPEN_AT_ONCE, Frame
 from checkpointer.workspace.reading.listing import DIRECTORY, FOREIGN, Listing, is_as_recorded, list_directory
@@ -34,6 +34,7 @@ from checkpointer.workspace.reading.table import (
     is_leaf,
     pack,
 )
+from checkpointer.workspace.reading.terms import Terms
 from checkpointer.workspace.trees.gittree import TREE as TREE_MODE
 from checkpointer.workspace.trees.gittree import encode_tree
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from checkpointer.workspace.odb.packwriter import PackWriter
-from checkpointer.workspace.reading.contents import Terms
 from checkpointer.workspace.reading.found import Found, Unread
 from checkpointer.workspace.reading.frame import Frame
 from checkpointer.workspace.reading.gathering import Gathering
 from checkpointer.workspace.reading.reader import failed
 from checkpointer.workspace.reading.scan import Scan
 from checkpointer.workspace.reading.table import Record, Table
+from checkpointer.workspace.reading.terms import Terms
 from checkpointer.workspace.reading.workers import (
     Added,
     Counters,

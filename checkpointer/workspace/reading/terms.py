@@ -1,0 +1,31 @@
+"""What holds for a whole scan, and is the same for all who take part in it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from checkpointer.workspace.odb.objects import Objects
+from checkpointer.workspace.reading.ours import Ours
+
+
+class Terms(NamedTuple):
+    """What holds for a whole scan.
+
+    `device` is the root's file system, `store` the device and inode of a directory that is never looked into.
+    `started_ns` is the time of day at its start. An entry of the table counts only where its times are before
+    `trusted_before_ns`. `ours_same`: the checkpoint before and the tracked paths are those of the table. `limit` is the
+    size in bytes above which a file that was never covered is not. `usual` are the usual modes of files, executables,
+    directories.
+    """
+
+    root: bytes
+    device: int
+    store: tuple[int, int] | None
+    started_ns: int
+    trusted_before_ns: int | None
+    ours: Ours
+    ours_same: bool
+    objects: Objects | None
+    limit: int
+    usual: tuple[int, int, int]
+    reopenable: bool
