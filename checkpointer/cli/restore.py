@@ -63,10 +63,9 @@ def restore(
     if call.out.json:
         call.out.document(told.document(result))
         return 0
-    timeline = workspace.timeline()
     label = f" {phrase.quoted(checkpoint.meta.label)}" if checkpoint.meta.label else ""
     shown = result._replace(unit=str(checkpoint.number))
-    told.report(call, workspace, shown, told.RESTORE, label, fresh_paths(workspace, timeline, result))
+    told.report(call, workspace, shown, told.RESTORE, label, fresh_paths(workspace, result))
     if not result.dry_run:
         call.out.hint("next: ckpt undo (back to the files before this)")
     return 0

@@ -156,11 +156,11 @@ def _selector(call: Call, named: Turns | None, paths: list[bytes], flags: dict[s
     )
 
 
-def fresh_paths(workspace: Workspace, timeline: Timeline, result: Outcome) -> frozenset[bytes]:
+def fresh_paths(workspace: Workspace, result: Outcome) -> frozenset[bytes]:
     """The written paths that were not there before."""
     if result.checkpoint is not None and result.before is not None:
-        changes = timeline.diff(result.before, result.checkpoint.number)
-        return frozenset(p for p in result.written if p in changes and changes[p][0] is None)
+        before = workspace.store.tree(workspace.store.by_number(result.before))
+        return frozenset(p for p in result.written if before.entry(p) is None)
     root = workspace.root
     return frozenset(p for p in result.written if not os.path.lexists(os.path.join(root, p)))
 
@@ -175,7 +175,7 @@ def _say(call: Call, workspace: Workspace, result: Outcome, verb: str, bare: boo
     if bare and ended is not None and verb == "undo":
         title += f" ({phrase.age(ended)} ago)"
     tense = told.UNDO if verb == "undo" else told.REDO
-    told.report(call, workspace, result, tense, title, fresh_paths(workspace, after, result))
+    told.report(call, workspace, result, tense, title, fresh_paths(workspace, result))
     spared = told.untouched(after, result)
     if spared:
         call.out.line(f"untouched: {phrase.paths(spared)}")

@@ -292,7 +292,12 @@ class _Protected:
     def _then(self) -> Rules:
         if self._rules is None:
             wanted = {p: e for p, e in self._wanted.items() if e is None or e.kind in ("file", "link", "dir", "fifo")}
-            tree = Tree(self._scratch, edited(self._basis.present.tree, wanted, self._scratch), "the result")
+            tree = Tree(
+                self._scratch,
+                edited(self._basis.present.tree, wanted, self._scratch),
+                "the result",
+                self._basis.present.tree.decoded,
+            )
             self._rules = Rules(self._root, read=lambda path: _plain(tree, path))
         return self._rules
 

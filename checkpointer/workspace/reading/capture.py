@@ -83,7 +83,12 @@ def capture(
         table.forget()
     table.update(Header(root_id, usual, _identity(tracked, stamps), terms.started_ns), found.changed, found.removed)
     return Present(
-        tree=Tree(gathering, root_id, base.name if base is not None and root_id == base.root else "the present"),
+        tree=Tree(
+            gathering,
+            root_id,
+            base.name if base is not None and root_id == base.root else "the present",
+            base.decoded if base is not None else None,
+        ),
         records=records,
         unread=found.unread,
         rules=ours.rules,

@@ -19,7 +19,7 @@ from checkpointer.workspace.shadow.commits import newest, read_commit
 from checkpointer.workspace.shadow.refs import Refs
 from checkpointer.workspace.shadow.repository import KEEP, OLD, PENDING, TIMELINE
 from checkpointer.workspace.trees.tree import Tree
-from checkpointer.workspace.trees.treeview import SalvagedTree
+from checkpointer.workspace.trees.treeview import Decoded, SalvagedTree
 
 REWRITTEN = "rewritten"
 NUMBER = "scan/number"
@@ -40,6 +40,7 @@ class History:
         self.lost: str | None = None
         self.objects = PackedObjects(os.path.join(self.path, "objects"))
         self.refs = Refs(self.path, self.notices)
+        self._decoded = Decoded()
         self._known_cut: tuple[object, frozenset[str]] | None = None
         self._tip: tuple[object, Checkpoint | None] | None = None
         self._chain: tuple[object, list[Checkpoint]] | None = None
@@ -243,12 +244,12 @@ class History:
 
     def tree(self, checkpoint: Checkpoint) -> Tree:
         """The checkpoint's files."""
-        return Tree(self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}")
+        return Tree(self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}", self._decoded)
 
     def salvaged(self, checkpoint: Checkpoint) -> Tree:
         """The checkpoint's files as far as they can be read: what cannot counts as not held, with a notice."""
         return SalvagedTree(
-            self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}", self.notices
+            self.objects, bytes.fromhex(checkpoint.tree), f"checkpoint {checkpoint.number}", self.notices, self._decoded
         )
 
     def is_pending(self) -> bool:

@@ -15,24 +15,50 @@ from checkpointer.workspace.trees.gittree import EXECUTABLE, LINK, TREE, decode_
 
 FILES = b"files"
 EXTRAS = b"extras.json"
-_CACHED = 512
+_ENTRIES = 100_000
 
 Node = tuple[int, bytes]
 """Git mode and id."""
 
 
+class Decoded:
+    """Git trees that were decoded, by id, up to so many entries in all; the least lately used go first.
+
+    An id stands for its content, so checkpoints share one: most of what two neighbours hold is the same.
+    """
+
+    def __init__(self, entries: int = _ENTRIES) -> None:
+        self._most = entries
+        self._entries = 0
+        self._trees: OrderedDict[bytes, dict[bytes, Node]] = OrderedDict()
+
+    def get(self, oid: bytes) -> dict[bytes, Node] | None:
+        found = self._trees.get(oid)
+        if found is not None:
+            self._trees.move_to_end(oid)
+        return found
+
+    def put(self, oid: bytes, nodes: dict[bytes, Node]) -> None:
+        self._trees[oid] = nodes
+        self._entries += len(nodes) + 1
+        while self._entries > self._most and len(self._trees) > 1:
+            self._entries -= len(self._trees.popitem(last=False)[1]) + 1
+
+
 class Tree:
     """The files of one checkpoint. `root` is the id of the commit's tree, which holds `files/` and `extras.json`.
 
-    `name` says in error messages whose files these are ("checkpoint 17"). Every method may raise `MissingObject` or
-    `Damaged`. Safe to share between readers of one thread only.
+    `name` says in error messages whose files these are ("checkpoint 17"), `decoded` what others have decoded already.
+    Every method may raise `MissingObject` or `Damaged`. Safe to share between readers of one thread only.
     """
 
-    def __init__(self, objects: Objects, root: bytes, name: str = "a checkpoint") -> None:
+    def __init__(
+        self, objects: Objects, root: bytes, name: str = "a checkpoint", decoded: Decoded | None = None
+    ) -> None:
         self.objects = objects
         self.root = root
         self.name = name
-        self._trees: OrderedDict[bytes, dict[bytes, Node]] = OrderedDict()
+        self.decoded = decoded if decoded is not None else Decoded()
 
     def __repr__(self) -> str:
         return f"<Tree {self.name} {self.root.hex()[:10]}>"
@@ -84,15 +110,11 @@ class Tree:
 
     def children(self, oid: bytes) -> dict[bytes, Node]:
         """Entries of one git tree by true name. Not to be changed by the caller."""
-        found = self._trees.get(oid)
+        found = self.decoded.get(oid)
         if found is None:
             with self.named():
                 found = {n: (m, o) for n, m, o in decode_tree(self._whole(oid, "tree"))}
-            self._trees[oid] = found
-            if len(self._trees) > _CACHED:
-                self._trees.popitem(last=False)
-        else:
-            self._trees.move_to_end(oid)
+            self.decoded.put(oid, found)
         return found
 
     def node(self, path: bytes) -> Node | None:
@@ -239,8 +261,10 @@ class SalvagedTree(Tree):
     `notices` receives one line when something could not be read.
     """
 
-    def __init__(self, objects: Objects, root: bytes, name: str, notices: list[str]) -> None:
-        super().__init__(objects, root, name)
+    def __init__(
+        self, objects: Objects, root: bytes, name: str, notices: list[str], decoded: Decoded | None = None
+    ) -> None:
+        super().__init__(objects, root, name, decoded)
         self._notices = notices
         self.whole = True
 
