@@ -6,6 +6,8 @@ and what it is. Handles come with their prompts. An error is no candidate.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import click
 
 from checkpointer.cli.app import Verbatim
@@ -77,7 +79,7 @@ def completion(call: Call, shell: str, typed: tuple[str, ...]) -> int:
         call.out.write(SCRIPTS[shell].encode())
         return 0
     for candidate, about in candidates(call, list(typed)):
-        call.out.line(f"{candidate}\t{about}")
+        call.out.line(f"{candidate}\t{' '.join(about.split())}")
     return 0
 
 
@@ -93,6 +95,8 @@ def candidates(call: Call, typed: list[str]) -> list[tuple[str, str]]:
     verbs = [w for i, w in enumerate(before) if not w.startswith("-") and (i == 0 or before[i - 1] != "-C")]
     if before and before[-1] in ("-C", "--to"):
         return []
+    if before and before[-1] == "--type" and verbs[:1] == ["events"]:
+        return [(name, about) for name, about in _types() if name.startswith(current)]
     if not verbs:
         found = [(name, entry.about) for name, entry in COMMANDS.items()]
     elif current.startswith("-"):
@@ -119,11 +123,61 @@ def _words(call: Call, verb: str, position: int) -> list[tuple[str, str]]:
         return [(k.name, k.about) for k in KEYS.values()]
     if verb == "completion":
         return [(s, "") for s in SCRIPTS]
-    if verb not in (*POINTS, *TURNS) or (position and verb != "diff"):
-        return []
-    from checkpointer.cli.listing import handles
-
     try:
-        return handles(call, points=verb in POINTS, turns=verb in TURNS or verb in POINTS)
+        if position == 0 and verb in HANDLES:
+            return HANDLES[verb](call)
+        if verb in (*POINTS, *TURNS) and (not position or verb == "diff"):
+            from checkpointer.cli.listing import handles
+
+            return handles(call, points=verb in POINTS, turns=verb in TURNS or verb in POINTS)
     except (CheckpointerError, OSError):
-        return []
+        pass
+    return []
+
+
+def _runs(call: Call) -> list[tuple[str, str]]:
+    """The runs, newest first."""
+    from checkpointer.cli.run import how_it_stands
+    from checkpointer.run import roster
+
+    directory = call.workspace().directory
+    found = [roster.read(directory, name) for name in roster.names(directory)]
+    found.sort(key=lambda info: info.last.timestamp() if info.last else 0.0, reverse=True)
+    return [(info.handle, f"{how_it_stands(info)}  {' '.join(info.command)}".rstrip()) for info in found]
+
+
+def _resumable(call: Call) -> list[tuple[str, str]]:
+    from checkpointer.run import resuming
+
+    found = resuming.resumable(call.workspace().directory)
+    return [(info.handle, " ".join(info.command)) for info in reversed(found)]
+
+
+def _uncertain(call: Call) -> list[tuple[str, str]]:
+    from checkpointer.cli.titles import open_questions
+
+    return [(one["handle"], one["about"]) for one in open_questions(call.workspace())[0]]
+
+
+def _approvals(call: Call) -> list[tuple[str, str]]:
+    from checkpointer.cli.titles import open_questions
+
+    return [(one["name"], one["about"]) for one in open_questions(call.workspace())[1]]
+
+
+HANDLES: dict[str, Callable[[Call], list[tuple[str, str]]]] = {
+    "resume": _resumable,
+    "events": _runs,
+    "migrate": _runs,
+    "uncertain": _uncertain,
+    "settle": _uncertain,
+    "approvals": _approvals,
+}
+"""Verbs whose first word names a run or a question, and what there is to name."""
+
+
+def _types() -> list[tuple[str, str]]:
+    """The types of events, each with the first line about it."""
+    from checkpointer.events import TYPES
+
+    return [(name, (cls.__doc__ or "").strip().partition("\n")[0]) for name, cls in sorted(TYPES.items())]

@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "events": Entry(_CLI + "events:events", "runs", "[RUN]", "a run's log, event by event"),
     "uncertain": Entry(_CLI + "uncertain:uncertain", "runs", "[U]", "calls whose outcome nobody knows"),
     "settle": Entry(_CLI + "uncertain:settle", "runs", "U --happened|...", "say what became of such a call"),
+    "approvals": Entry(_CLI + "approvals:approvals", "runs", "[KEY]", "calls that wait for a person's yes, or no"),
     "workspaces": Entry(_CLI + "stores:workspaces", "store", "", "every directory that has a store"),
     "gc": Entry(_CLI + "stores:gc", "store", "", "drop old checkpoints, give space back"),
     "purge": Entry(_CLI + "purge:purge", "store", "PATH", "take a path's content out of every checkpoint"),

@@ -113,11 +113,13 @@ def _report(call: Call, resumed: Resumed, waits: bool) -> None:
     for note in resumed.notes:
         _row(say, "files", note)
     for what in resumed.undone:
-        _row(say, "undone", f"{what}, since the run last saw the files")
+        _row(say, "meanwhile", what)
     if resumed.missing:
         _row(say, "missing", f"these variables were set and are not now: {' '.join(resumed.missing)}")
     for what in resumed.stale:
         _row(say, "stale", what)
+    for asked in resumed.asked:
+        _row(say, "waits", f"{asked.name} {asked.words} for approval: ckpt approvals {asked.name}")
     open_keys = {item.key for item in resumed.uncertain}
     for one in resumed.settled:
         if one.key not in open_keys:
@@ -214,6 +216,7 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
 
 
 def _document(resumed: Resumed) -> dict[str, Any]:
+    from checkpointer.cli import approvals
     from checkpointer.cli.uncertain import document
 
     settled = [
@@ -230,6 +233,7 @@ def _document(resumed: Resumed) -> dict[str, Any]:
         "finished_calls": resumed.finished,
         "settled": settled,
         "uncertain": [document(item) for item in resumed.uncertain],
+        "approvals": [approvals.document(one) for one in resumed.asked],
         "undone": resumed.undone,
         "missing": resumed.missing,
         "stale": resumed.stale,

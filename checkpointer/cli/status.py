@@ -72,6 +72,7 @@ class Findings:
     redo: str | None = None
     open_turns: tuple[OpenTurn, ...] = ()
     uncertain: list[dict[str, Any]] = field(default_factory=list)
+    approvals: list[dict[str, Any]] = field(default_factory=list)
     replay: dict[str, Any] = field(default_factory=dict)
     pending: bool = False
     store_bytes: int = 0
@@ -94,11 +95,12 @@ def _status(call: Call, place: Place) -> int:
 def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     """Look at everything a status tells; writes nothing."""
     from checkpointer.cli.show import next_undo
-    from checkpointer.cli.titles import open_turns, titles, uncertain
+    from checkpointer.cli.titles import open_questions, open_turns, titles
     from checkpointer.replay import Counters
 
     counters = Counters()
-    found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain(workspace, counters))
+    uncertain, approvals = open_questions(workspace, counters)
+    found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain, approvals=approvals)
     found.replay = counters.as_json()
     found.tip = workspace.store.tip()
     found.pending = workspace.store.pending() is not None
@@ -178,6 +180,9 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
         )
     for call_ in found.uncertain:
         out(f"  {call_.get('handle')}  uncertain: {call_.get('about')}")
+    for asked in found.approvals:
+        if not asked["answered"]:
+            out(f"  {asked['name']}  waits for approval: {asked['about']}   (ckpt approvals {asked['name']})")
     _print_rows(call, workspace, found)
     rest = f"store {phrase.size(found.store_bytes)}, {phrase.count(found.count, 'checkpoint')}"
     out(style(rest + (f".  ckpt redo brings {found.redo} back" if found.redo else ""), "dim"))
@@ -222,6 +227,7 @@ def _document(found: Findings) -> dict[str, Any]:
         "undo": found.undo,
         "redo": found.redo,
         "uncertain": found.uncertain,
+        "approvals": found.approvals,
         "store_bytes": found.store_bytes,
         "state": found.place.state,
         "pending": found.pending,
@@ -240,6 +246,7 @@ def _empty(root: bytes) -> dict[str, Any]:
         "changed": [],
         "uncovered": [],
         "uncertain": [],
+        "approvals": [],
         "store_bytes": 0,
     }
 

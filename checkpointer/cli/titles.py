@@ -58,16 +58,25 @@ def open_turns(workspace: Workspace) -> list[OpenTurn]:
     return roster.open_turns(workspace.directory)
 
 
-def uncertain(workspace: Workspace, counters: Counters | None = None) -> list[dict[str, Any]]:
-    """Calls whose outcome is not known, oldest first: `handle`, `about` and whatever else there is to say.
-
-    `counters` gets what reading the logs cost.
+def open_questions(
+    workspace: Workspace, counters: Counters | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What waits for a person: calls whose outcome is not known, and calls that may not run before an approval; each
+    with its `about` and whatever else there is to say. `counters` gets what reading the logs cost.
     """
+    import contextlib
     import os
 
-    from checkpointer.cli.uncertain import document
+    from checkpointer.cli import approvals, uncertain
+    from checkpointer.errors import CheckpointerError
     from checkpointer.recovery import queue
-    from checkpointer.run import roster
+    from checkpointer.run import questions, roster
 
-    directory = os.fspath(roster.runs_directory(workspace.directory))
-    return [document(item) for item in queue.waiting(directory, counters)]
+    doubts: list[queue.Item] = []
+    asked: list[questions.Question] = []
+    for log, state in queue.unfinished(os.fspath(roster.runs_directory(workspace.directory)), counters):
+        with contextlib.suppress(CheckpointerError):
+            doubts += queue.items(log, state)
+            asked += questions.pending(log, state)
+    doubts.sort(key=queue.age)
+    return [uncertain.document(item) for item in doubts], [approvals.document(one) for one in asked]

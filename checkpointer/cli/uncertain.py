@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from checkpointer.recovery.queue import Item, Queue
 
 WORDS = {
-    "happened": "it happened; FILE holds its result as JSON",
+    "happened": "it happened; FILE holds its result as JSON (null without one)",
     "did-not-happen": "it did not, and will not any more",
     "retry-anyway": "run it again: it may happen twice",
     "give-up": "let it rest; the model is told so",
@@ -66,8 +66,8 @@ def named(items: list[Item], handle: str) -> Item:
         return matches[0]
     if len(matches) > 1:
         raise Usage(f"{handle} begins several keys", next=("ckpt uncertain",))
-    known = ", ".join(i.name for i in items) or "none"
-    raise Usage(f"no open question is called {handle}; there are: {known}", next=("ckpt uncertain",))
+    known = f"there are: {', '.join(i.name for i in items)}" if items else "there is none"
+    raise Usage(f"no open question is called {handle}; {known}", next=("ckpt uncertain",))
 
 
 def _print(call: Call, found: Queue) -> None:
@@ -76,9 +76,10 @@ def _print(call: Call, found: Queue) -> None:
         return
     for item in found.items:
         call.out.line(line(call, item))
-    oldest = ", ".join(f"{risk} {phrase.span(age)}" for risk, age in sorted(found.oldest().items()))
-    counts = f"{found.opened} opened, {found.reconciled} settled, {found.escalated} put to a person"
-    call.out.line(call.out.style(f"{counts}; oldest by risk: {oldest}", "dim"))
+    ages = found.oldest()
+    risks = [f"{risk} risk: {phrase.span(ages[risk])}" for risk in ("high", "normal", "low") if risk in ages]
+    before = f"; {phrase.count(found.reconciled, 'earlier one')} settled" if found.reconciled else ""
+    call.out.line(call.out.style(f"open for so long ({', '.join(risks)}){before}", "dim"))
     for text in found.overdue:
         call.out.line(call.out.style(f"overdue: {text}", "red"))
     call.out.hint(f"next: ckpt uncertain {found.items[0].name}   ckpt settle {found.items[0].name} --happened | ...")
@@ -126,13 +127,14 @@ def _print_one(call: Call, item: Item) -> None:
     rows = [
         ("tool", f"{item.tool} ({item.effect}, {item.risk} risk)"),
         ("step", item.step),
-        ("started", f"{phrase.stamp(item.started)} (attempt {item.attempt})" if item.started else ""),
-        ("open since", phrase.stamp(item.since) if item.since else ""),
+        ("started", clock_of(item.started) + (f" (attempt {item.attempt})" if item.attempt > 1 else "")),
+        ("open since", clock_of(item.since)),
         ("key", item.sent_key),
         ("why", why_open(item)),
         ("last error", _text(item.error)),
-        ("evidence", _text(item.evidence)),
-        ("settling", f"tried {phrase.count(item.tries, 'time')}" if item.tries else ""),
+        *_found(item.evidence),
+        ("evidence", _text(item.evidence) if call.verbose else ""),
+        ("looked up", phrase.count(item.tries, "time") if item.tries else ""),
         ("overdue", "yes" if item.overdue else ""),
     ]
     for name, text in rows:
@@ -144,6 +146,18 @@ def _print_one(call: Call, item: Item) -> None:
         if word == "retry-anyway" and item.observed:
             continue
         out(f"  ckpt settle {item.name} --{word + (' [FILE]' if word == 'happened' else ''):18} {about}")
+
+
+def _found(evidence: Any) -> list[tuple[str, str]]:
+    """What a look at a receiver or at the files found, as far as it helps a person."""
+    if not isinstance(evidence, dict):
+        return []
+    rows = [("found", _text(evidence.get("fields"))), ("could not", str(evidence.get("error") or ""))]
+    differing = evidence.get("differing")
+    if isinstance(differing, tuple | list):
+        shown = " ".join(map(str, differing[:8])) + (f" and {len(differing) - 8} more" if len(differing) > 8 else "")
+        rows.append(("differing", shown))
+    return rows
 
 
 def _text(value: Any) -> str:
@@ -202,7 +216,11 @@ def _queue_document(found: Queue) -> dict[str, Any]:
 @click.command(cls=Command)
 @click.argument("handle", metavar="U")
 @click.option(
-    "--happened", is_flag=False, flag_value="", metavar="[FILE]", help="It did; FILE holds its result (JSON)."
+    "--happened",
+    is_flag=False,
+    flag_value="",
+    metavar="[FILE]",
+    help="It did; FILE holds its result as JSON (null without one).",
 )
 @click.option("--did-not-happen", is_flag=True, help="It did not, and will not any more.")
 @click.option("--retry-anyway", is_flag=True, help="Run it again under the same key: it may happen twice.")
@@ -238,7 +256,7 @@ def settle(
         how = word.give(log, item.key, chosen[0], result=result, why=why)
     finally:
         log.close()
-    return _say(call, item, chosen[0], how)
+    return _say(call, item, chosen[0], how, told_nothing=happened == "")
 
 
 def _result(file: str) -> Any:
@@ -257,7 +275,7 @@ def _result(file: str) -> Any:
         raise Usage(f"{file} holds no JSON that a log can keep: {e}", kept="nothing was written") from e
 
 
-def _say(call: Call, item: Item, word: str, how: str) -> int:
+def _say(call: Call, item: Item, word: str, how: str, *, told_nothing: bool) -> int:
     if call.out.json:
         call.out.document(
             {"schema": 1, "handle": item.name, "run": item.handle, "word": word.replace(" ", "-"), "how": how}
@@ -265,6 +283,8 @@ def _say(call: Call, item: Item, word: str, how: str) -> int:
         return 0
     later = "; the run's owner takes it in" if how == "posted" else ""
     call.out.line(f"{item.name} {item.words}: {word}{later}")
+    if told_nothing:
+        call.out.note("note: no FILE was given, so its result is null, which is what the model is told")
     if how == "appended" and not item.observed:
         call.out.hint(f"next: ckpt resume {item.handle}")
     return 0

@@ -12,14 +12,19 @@ class _Oversight(Event):
 
 
 class ApprovalRequested(_Oversight):
-    """A call waits for a decision, which will hold for this key, these arguments and this attempt alone."""
+    """A call waits for a decision, which will hold for this key, these arguments and this attempt alone.
+
+    `tool` and `arguments` are set where no model turn holds them: the call stands in a slot of the caller's.
+    """
 
     type: Literal["approval_requested"] = "approval_requested"
     key: str
     attempt: int = 1
     args_digest: str | None = None
     expires_at: str | None = None
+    tool: str | None = None
     question: Note = ABSENT
+    arguments: Note = ABSENT
 
 
 class ApprovalDecided(_Oversight):

@@ -5,8 +5,9 @@ Read from the logs, never kept: a projection beside the fold.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -109,17 +110,30 @@ class Queue:
 
 def waiting(directory: str, counters: Counters | None = None) -> list[Item]:
     """The open questions of every run in a directory of runs, oldest first. What cannot be read is passed over."""
-    runs, out = JsonlRuns(directory), []
+    out = []
+    for log, state in unfinished(directory, counters):
+        with contextlib.suppress(CheckpointerError):
+            out += items(log, state)
+    return sorted(out, key=age)
+
+
+def unfinished(directory: str, counters: Counters | None = None) -> Iterator[tuple[JsonlLog, RunState]]:
+    """Every run that is not finished, with its state; those that cannot be read are passed over. A log is closed once
+    the next one is asked for.
+    """
+    runs = JsonlRuns(directory)
     for run in runs.runs():
         log = runs.log(run)
         try:
-            if not _finished(log.directory):
-                out += items(log, replay(log, Snapshots(os.path.join(log.directory, "snapshots")), counters).state)
+            if _finished(log.directory):
+                continue
+            state = replay(log, Snapshots(os.path.join(log.directory, "snapshots")), counters).state
         except CheckpointerError:
             continue
+        try:
+            yield log, state
         finally:
             log.close()
-    return sorted(out, key=_age)
 
 
 def _finished(directory: str) -> bool:
@@ -145,11 +159,12 @@ def read(directory: str) -> Queue:
             queue.problems[run] = e.message
         finally:
             log.close()
-    queue.items.sort(key=_age)
+    queue.items.sort(key=age)
     return queue
 
 
-def _age(item: Item) -> tuple[datetime, int]:
+def age(item: Item) -> tuple[datetime, int]:
+    """What the queue is sorted by."""
     return item.since or datetime.now(UTC), item.number or 0
 
 

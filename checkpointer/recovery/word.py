@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from checkpointer import lease, machine
@@ -59,18 +60,26 @@ def give(log: Writable, key: str, word: Word, *, result: Any = None, why: str = 
     Raises `Usage` where nothing is in question about the call, `Busy` where somebody came in between, what appending
     raises.
     """
+    return deliver(log, lambda state: events(state, _open(state, key), word, result=result, why=why))
+
+
+def deliver(log: Writable, choose: Callable[[RunState], Sequence[AnyEvent]]) -> Literal["appended", "posted"]:
+    """Put what `choose` makes of a run's state into its log if nobody owns it, else into the inbox of who does.
+
+    Raises what `choose` raises, `Busy` where somebody came in between, what appending raises.
+    """
     state = catch_up(log).state
-    _open(state, key)
+    chosen = choose(state)
     if state.status == "owned" and _lives(state):
         world = machine.World()
-        for event in events(state, _open(state, key), word, result=result, why=why):
-            event = event.model_copy(update={"id": world.event_id()})
+        for event in chosen:
+            event = event.model_copy(update={"id": event.id or world.event_id()})
             log.post("inbox", event.id, letter(event, world))
         return "posted"
     pen = claim(log, as_before(log, state))
     try:
         pen.collect()
-        pen.append(*events(pen.state, _open(pen.state, key), word, result=result, why=why))
+        pen.append(*choose(pen.state))
     finally:
         let_go(pen)
     return "appended"

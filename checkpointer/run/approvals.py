@@ -1,24 +1,26 @@
 """Permission for one attempt of a call: asked for, decided, passed; bound to the key and the arguments' digest.
 
 A question survives a crash: asking again shows the one that is open. Another process decides through the run's inbox
-(`decide`), the owner takes it in when it looks (`Pen.collect`).
+(`decide`), the owner takes it in when it looks (`Desk.hear`).
 """
 
 from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from checkpointer import home, machine
 from checkpointer.errors import NeedsPerson, NoStore, Usage
 from checkpointer.events import ApprovalDecided, ApprovalRequested, Commit
-from checkpointer.log import JsonlRuns, catch_up, letter
+from checkpointer.log import JsonlRuns, Writable
+from checkpointer.recovery import word
 from checkpointer.run import roster
 from checkpointer.run.contents import DENIED, result
 from checkpointer.run.desk import Ask, Desk, ToolCall
-from checkpointer.state import Approval
+from checkpointer.state import Approval, RunState
 
+Decision = Literal["approved", "denied"]
 Standing = Literal["none", "pending", "approved", "denied", "expired"]
 
 
@@ -41,7 +43,7 @@ def _passed(asked: Approval) -> bool:
 
 def ask(desk: Desk, call: ToolCall, question: Ask) -> Standing:
     """Ask, unless an open or decided question is there; letters in the inbox are taken in first."""
-    desk.pen.collect()
+    desk.hear()
     stands = standing(desk, call)
     if stands not in ("none", "expired"):
         return stands
@@ -67,12 +69,20 @@ def ask(desk: Desk, call: ToolCall, question: Ask) -> Standing:
             args_digest=call.digest,
             expires_at=until.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if until else None,
             question=question.question or None,
+            **_unheld(desk, call),
             context=call.context,
             **desk.files.now(),
         )
     )
     desk.pen.flush()  # others read it
     return "pending"
+
+
+def _unheld(desk: Desk, call: ToolCall) -> dict[str, Any]:
+    """What a person has to see of a call that stands in no model turn."""
+    if isinstance(call.slot, tuple) or call.slot in desk.state.named:
+        return {}
+    return {"tool": call.name, "arguments": call.arguments}
 
 
 def as_before(desk: Desk, call: ToolCall) -> Ask:
@@ -116,9 +126,9 @@ def deny(desk: Desk, call: ToolCall, reason: str) -> None:
 def waits(call: ToolCall) -> NeedsPerson:
     """The error of a call that may not run before a person decided."""
     return NeedsPerson(
-        f"{call.name} waits for approval ({call.key[:12]})",
+        f"{call.name} waits for approval ({call.key[:8]})",
         kept="the question is in the run's log",
-        next=(f'checkpointer.decide(".", RUN, "{call.key[:12]}", "approved"), then start again',),
+        next=(f"ckpt approvals {call.key[:8]} --approve", f"ckpt approvals {call.key[:8]} --deny"),
         key=call.key,
     )
 
@@ -127,41 +137,53 @@ def decide(
     directory: str | bytes | os.PathLike[str],
     run: str,
     key: str,
-    decision: Literal["approved", "denied"],
+    decision: Decision,
     *,
     who: str = "",
     reason: str = "",
 ) -> str:
-    """Answer an open question of a run from outside it; gives the id of the event that its owner will append.
+    """Answer an open question of a run from outside it; gives the id of the event.
 
-    `directory` is in the workspace, `key` the call's key or the beginning of it. Raises `Usage` where no such question
-    is open, `NoStore`, `LogDamaged`.
+    An owner that lives takes it in when it looks, between two calls at the latest; where none does, it is in the log at
+    once. `directory` is in the workspace, `key` the call's key or the beginning of it. Raises `Usage` where no such
+    question is open, `NoStore`, `LogDamaged`, `Busy` where somebody came in between.
     """
     place = home.locate(os.path.realpath(os.fsencode(directory)))
     if place is None:
         raise NoStore(f"there are no runs in {os.fsdecode(directory)}")
     log = JsonlRuns(os.fspath(roster.runs_directory(place.directory))).log(run)
-    state = catch_up(log).state
-    found = [a for a in state.approvals.values() if a.key.startswith(key) and a.status == "pending"]
-    if len(found) != 1:
-        raise Usage(f"{len(found)} open questions of run {run} begin with {key!r}", kept="nothing was written")
-    asked = found[0]
-    call = state.call(asked.key)
-    world = machine.World()
-    commit = state.commit
-    event = ApprovalDecided(
-        id=world.event_id(),
-        key=asked.key,
-        attempt=asked.attempt,
-        args_digest=asked.args_digest,
-        decision=decision,
-        decided_by="person",
-        expires_at=asked.expires_at,
-        who=who or None,
-        reason=reason or None,
-        context=call.context if call is not None else "main",
-        commit=Commit(id=commit.id, number=commit.number, captured=False) if commit is not None else None,
-        unprotected=None if commit is not None else "no checkpoint was made yet",
-    )
-    log.post("inbox", event.id, letter(event, world))
-    return event.id
+    try:
+        return answer(log, key, decision, who=who, reason=reason)[0]
+    finally:
+        log.close()
+
+
+def answer(
+    log: Writable, key: str, decision: Decision, *, who: str = "", reason: str = ""
+) -> tuple[str, Literal["appended", "posted"]]:
+    """The same for a log; gives the event's id, and whether it is in the log or in the inbox of who owns the run."""
+    event_id = machine.World().event_id()
+
+    def choose(state: RunState) -> list[ApprovalDecided]:
+        found = [a for a in state.approvals.values() if a.key.startswith(key) and a.status == "pending"]
+        if len(found) != 1:
+            raise Usage(f"{len(found)} open questions of run {log.run} begin with {key!r}", kept="nothing was written")
+        asked, commit, call = found[0], state.commit, state.call(found[0].key)
+        return [
+            ApprovalDecided(
+                id=event_id,
+                key=asked.key,
+                attempt=asked.attempt,
+                args_digest=asked.args_digest,
+                decision=decision,
+                decided_by="person",
+                expires_at=asked.expires_at,
+                who=who or None,
+                reason=reason or None,
+                context=call.context if call is not None else "main",
+                commit=Commit(id=commit.id, number=commit.number, captured=False) if commit is not None else None,
+                unprotected=None if commit is not None else "no checkpoint was made yet",
+            )
+        ]
+
+    return event_id, word.deliver(log, choose)

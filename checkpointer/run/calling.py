@@ -80,6 +80,7 @@ class Calling:
 
         An uncertain one is settled first. Raises `NeedsPerson` where only a person can say, from `problem`.
         """
+        self.desk.hear()
         known = self.desk.state.call(call.key)
         if known is not None and known.status in ("open", "uncertain"):
             if not self._was_told(known):
@@ -122,9 +123,6 @@ class Calling:
         """None if the call may start; the answer of one that a policy denied. Raises `NeedsPerson` while it waits."""
         desk, tool = self.desk, self.desk.tool(call.name)
         stands = approvals.standing(desk, call)
-        if stands == "pending":
-            desk.pen.collect()
-            stands = approvals.standing(desk, call)
         if stands == "expired":
             stands = approvals.ask(desk, call, approvals.as_before(desk, call))
         if stands == "none" and desk.policy is not None:

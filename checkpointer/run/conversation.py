@@ -61,7 +61,8 @@ class Conversation:
         return self._desk.contents.context(state, name)
 
     def _ready(self, context: str) -> RunState:
-        """The state, if a model may be asked now."""
+        """The state, if a model may be asked now. What others said of the run meanwhile is taken in first."""
+        self._desk.hear()
         state = self.state
         for doubt in state.doubts.values():
             if not doubt.told:

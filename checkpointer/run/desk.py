@@ -118,6 +118,11 @@ class Desk:
             self.keeper.wrote(self.pen.folded)
         return placed
 
+    def hear(self) -> None:
+        """Take in what others left for the owner: one look at a directory. Raises what appending raises."""
+        if self.state.status == "owned":
+            self.pen.collect()
+
     def tool(self, name: str) -> Tool:
         """The tool that recorded calls name. Raises `Usage` where it was not brought along."""
         found = self.tools.get(name)

@@ -7,7 +7,6 @@ somebody since, and the run does not go on before somebody said which files it i
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import Literal
 
@@ -16,7 +15,8 @@ from checkpointer.events import WorkspaceChanged
 from checkpointer.run.files import Files
 from checkpointer.state import RunState
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint
-from checkpointer.workspace.entry import show
+from checkpointer.workspace.entry import below, show
+from checkpointer.workspace.shadow.purge import taken_out
 from checkpointer.workspace.trees.tree import diff
 from checkpointer.workspace.workspace import Workspace
 
@@ -75,8 +75,10 @@ def drifted(workspace: Workspace, number: int) -> set[bytes]:
         if checkpoint.kind not in OPERATIONS and not checkpoint.meta.steps:
             found |= diff(before, after).keys()
         before = after
-    found |= diff(before, workspace.look().tree).keys()
-    return found
+    now = diff(before, workspace.look().tree)
+    taken = [path for at, path in taken_out(store.directory) if number <= at]
+    # A purge took them out of the checkpoint, not from the disk: that they stand there is no change.
+    return found | {p for p, (old, _) in now.items() if old is not None or not any(below(p, top) for top in taken)}
 
 
 def is_empty(workspace: Workspace) -> bool:
@@ -94,9 +96,14 @@ def _holds_something(workspace: Workspace, checkpoint: Checkpoint) -> bool:
 def _restore(files: Files, number: int, why: str) -> tuple[list[WorkspaceChanged], list[str]]:
     workspace = files.workspace
     workspace.make_root()
-    with contextlib.suppress(NothingToDo):
-        workspace.restore(number, by="agent")
-    return files.before(), [f"{why}: the files are those of checkpoint {number} again"]
+    try:
+        done = workspace.restore(number, by="agent")
+    except NothingToDo:
+        return files.before(), [f"{why}: nothing that checkpoint {number} holds had to be put back"]
+    notes = [f"{why}: the files are those of checkpoint {number} again", *done.notes]
+    if done.kept:
+        notes.append(f"left as they are: {' '.join(show(p) for p in done.kept[:_SHOWN])}")
+    return files.before(), notes
 
 
 def _kept(event: WorkspaceChanged) -> WorkspaceChanged:

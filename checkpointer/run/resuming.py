@@ -19,8 +19,9 @@ from checkpointer.recovery import Choice, Scene, Settled, processes, queue, sett
 from checkpointer.recovery.evidence import moment
 from checkpointer.recovery.queue import Item
 from checkpointer.replay import Counters, replay
-from checkpointer.run import drift, keeper, roster
+from checkpointer.run import drift, keeper, questions, roster
 from checkpointer.run.files import Files
+from checkpointer.run.questions import Question
 from checkpointer.state import RunState
 from checkpointer.workspace.checkpoint import OPERATIONS
 from checkpointer.workspace.workspace import Workspace
@@ -35,7 +36,7 @@ class Resumed:
 
     `finished` counts the calls that will not run again, `undone` what was taken back since; `missing` are names of
     variables that its command was started with and that are not set now; `stale` are observations that are older than
-    their tools allow. `uncertain` is left open.
+    their tools allow. `uncertain` is left open, `asked` waits for a person's yes.
     """
 
     pen: Pen
@@ -54,6 +55,7 @@ class Resumed:
     missing: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
     uncertain: list[Item] = field(default_factory=list)
+    asked: list[Question] = field(default_factory=list)
 
     @property
     def handle(self) -> str:
@@ -158,6 +160,7 @@ def _see_to(resumed: Resumed, choice: Choice) -> None:
     resumed.settled = settle(Scene(pen, files, None, choice))
     resumed.stale = _stale(pen)
     resumed.uncertain = queue.items(pen.log, pen.state)
+    resumed.asked = [one for one in questions.pending(pen.log, pen.state) if not one.answered]
 
 
 def _as_they_are(files: Files, state: RunState) -> list[WorkspaceChanged]:

@@ -31,12 +31,15 @@ def begin(world: FixedWorld, run: str = "r1", **more: Any) -> RunStarted:
 
 
 class Script:
-    """Holds a pen and the checkpoint that is current; every method appends, and gives the event as appended."""
+    """Holds a pen and the checkpoint that is current; every method appends, and gives the event as appended. `later` is
+    what all further claims say.
+    """
 
     def __init__(self, log: Writable | None = None, world: FixedWorld | None = None, **more: Any) -> None:
         self.world = world or FixedWorld()
         self.log = log if log is not None else MemoryLog("r1")
         self.number = 1
+        self.later: dict[str, Any] = {}
         self.pen: Pen = claim(self.log, begin(self.world, self.log.run, **more), world=self.world)
 
     @property
@@ -46,7 +49,7 @@ class Script:
     def again(self, *, take_over: bool = False, pid: int | None = None, **more: Any) -> Pen:
         """Claim the run anew, as another process."""
         self.world.pid = pid if pid is not None else self.world.pid + 1
-        first = begin(self.world, self.log.run, **more)
+        first = begin(self.world, self.log.run, **self.later, **more)
         self.pen = claim(self.log, first, take_over=take_over, world=self.world)
         return self.pen
 

@@ -81,6 +81,7 @@ class Shell:
             "LANG": "C.UTF-8",
             "TERM": "dumb",
             "TZ": "UTC",
+            "SHOP": str(Path(__file__).parent),
             "LOGS": str(Path(__file__).parents[2] / "fixtures" / "logs"),
         }
 
@@ -118,18 +119,22 @@ class Shell:
             return self.ckpt(*words[1:], **env)
         if words[0] in ("step", "turn"):
             return self.work(words[1], words[2], words[3])
-        return self.sh(re.sub(r"\bckpt\b", f"{sys.executable} -P -m checkpointer", line))
+        line = re.sub(r"\bckpt\b", f"{sys.executable} -P -m checkpointer", line)
+        return self.sh(re.sub(r"\bpython\b(?! -P)", sys.executable, line))
 
 
 def normalised(text: str, base: Path) -> str:
     """What differs from run to run, in one form."""
-    text = text.replace(str(base), "BASE")
+    text = text.replace(str(base), "BASE").replace(sys.executable, "python")
     text = re.sub(r"( {2,})(\d+ (?:s|min))\b", lambda m: " " * (len(m[1]) + len(m[2]) - 3) + "0 s", text)  # in a column
     text = re.sub(r"\b\d+ (s|min)\b", "0 s", text)
-    text = re.sub(r"\b\d\d:\d\d\b", "12:00", text)
+    text = re.sub(r"\b\d\d:\d\d(:\d\d)?\b", lambda m: "12:00:00" if m[1] else "12:00", text)
     text = re.sub(r"\b[0-9a-f]{40}\b", "ID", text)
     text = re.sub(r"\b(events\.)[0-9a-f]{8}\b", r"\1ID", text)
     text = re.sub(r"-[0-9a-f]{16}\b", "-HASH", text)
+    text = re.sub(r"\b[0-9a-f]{32}\b", "KEY", text)
+    text = re.sub(r"\b[0-9a-f]{8}\b", "KEY8", text)
+    text = re.sub(r'("(?:\w+_ms|median|longest)": )[\d.]+', r"\g<1>9", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     text = re.sub(r"\b[\d.]+ (KB|MB)\b", "9 KB", text)
     text = re.sub(r"checked \d[\d, a-z]+", "checked FILES", text)
