@@ -13,7 +13,6 @@ A field of `d` that is large stands beside the log: `"objects":{"result":{"bytes
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
@@ -24,33 +23,13 @@ from pydantic import ValidationError
 from checkpointer import canon, upcasters
 from checkpointer.errors import Damaged, LogDamaged
 from checkpointer.events import ABSENT, ENVELOPE, TYPES, AnyEvent, Event, content_fields
+from checkpointer.line import HEAD, SEAM, BadLine, digest, head_of, parts
 
-NO_SUM: Final = ""
-SALT_HEX: Final = 32
 LARGE: Final = 64 * 1024
 """Contents of more bytes than this are kept beside the log."""
 
 OBJECTS: Final = "objects"
 """The member of `d` that names what is kept beside the log; no field may be called so."""
-
-_HEAD = re.compile(rb'\{"e":\{"seq":(\d+),"w":(\d+),(?:"n":(\d+),)?"v":(\d+),"type":"([a-z0-9_]+)",')
-_SEAM = b'"},"sum":"'
-_SALT = b'","salt":"'
-_D = b'","d":{'
-
-
-class BadLine(ValueError):
-    """These bytes are no record: torn, changed, or written by something else."""
-
-
-class Head(NamedTuple):
-    """Where a line says that it belongs, before anything is verified."""
-
-    seq: int
-    w: int
-    n: int
-    v: int
-    type: str
 
 
 class Encoded(NamedTuple):
@@ -59,10 +38,6 @@ class Encoded(NamedTuple):
     line: bytes
     sum: str
     objects: tuple[tuple[str, bytes], ...]
-
-
-def digest(data: bytes) -> str:
-    return sha256(data).hexdigest()
 
 
 def encode(event: AnyEvent, previous: str, salt: str, *, large: int = LARGE) -> Encoded:
@@ -86,8 +61,8 @@ def encode_redacted(event: AnyEvent, previous: str, dd: str) -> Encoded:
 
 def redact(line: bytes) -> bytes:
     """A line without its newline, and then without its contents. Raises `BadLine`."""
-    _parts(line)
-    return line[: line.index(_SEAM) + len(_SEAM) + 64] + b'"}'
+    parts(line)
+    return line[: line.index(SEAM) + len(SEAM) + 64] + b'"}'
 
 
 def _facts(event: Event, dd: str) -> bytes:
@@ -105,7 +80,7 @@ def _facts(event: Event, dd: str) -> bytes:
         parts.append(facts)
     parts.append(f'"dd":"{dd}"}}')
     e = ",".join(parts).encode("utf-8")
-    if e.find(_SEAM) >= 0:
+    if e.find(SEAM) >= 0:
         raise ValueError(f"{event.type}: a fact that would hide where the line parts")
     return e
 
@@ -181,79 +156,13 @@ class Record:
             for name, held in beside.items():
                 d[name] = canon.loads(fetch(held["sha256"])) if fetch is not None else ABSENT
             cls = type(self.event)
-            if cls.version != _head(self.line).v:
-                e = canon.loads(self.line[5 : self.line.index(_SEAM) + 2])
+            if cls.version != head_of(self.line).v:
+                e = canon.loads(self.line[5 : self.line.index(SEAM) + 2])
                 d = upcasters.upcast(dict(e), d)[1] or {}
             found = {name: d.get(name) for name in content_fields(cls)}
             return self.event.model_copy(update=found)
         except (ValueError, KeyError, TypeError, AttributeError) as e:
             raise Damaged(f"the contents of event {self.seq} cannot be read: {e}") from e
-
-
-def _head(line: bytes) -> Head:
-    found = _HEAD.match(line)
-    if found is None:
-        raise BadLine("no record")
-    seq, w, n, v, name = found.groups()
-    return Head(int(seq), int(w), int(n or 1), int(v), name.decode())
-
-
-def peek(line: bytes) -> Head | None:
-    """Where a line says it belongs, if it is whole in itself: its contents fit its `dd`. The chain is not checked."""
-    try:
-        head = _head(line)
-        e, _, _ = _parts(line)
-        json.loads(e)
-        return head
-    except (ValueError, RecursionError):
-        return None
-
-
-class Raw(NamedTuple):
-    """A line verified to be in its place, and nothing else: its type may be unknown. `d` is None if redacted."""
-
-    event: Head
-    line: bytes
-    sum: str
-    e: dict[str, Any]
-    d: dict[str, Any] | None
-
-    @property
-    def seq(self) -> int:
-        return self.event.seq
-
-
-def raw(line: bytes, previous: str, seq: int) -> Raw:
-    """A line as `decode` would verify it, whatever its type and version. Raises `BadLine`."""
-    head = _head(line)
-    e, total, at = _parts(line)
-    if head.seq != seq or digest(previous.encode() + e) != total:
-        raise BadLine("it does not follow the event before it")
-    try:
-        return Raw(head, line, total, dict(canon.loads(e)), dict(canon.loads(line[at:-1])) if at else None)
-    except (canon.NotJson, TypeError) as error:
-        raise BadLine(str(error)) from error
-
-
-def _parts(line: bytes) -> tuple[bytes, str, int]:
-    """Stored bytes of `e`, the unchecked sum, where those of `d` begin (0: redacted). Raises `BadLine`."""
-    seam = line.find(_SEAM)
-    if seam < 0:
-        raise BadLine("no record")
-    e = line[5 : seam + 2]
-    after = seam + len(_SEAM) + 64
-    total = line[after - 64 : after].decode("ascii", "replace")
-    if line[after:] == b'"}':
-        return e, total, 0
-    salt = after + len(_SALT)
-    at = salt + SALT_HEX + len(_D) - 1
-    if line[after:salt] != _SALT or line[salt + SALT_HEX : at + 1] != _D or line[-2:] != b"}}":
-        raise BadLine("no record")
-    dd = sha256(line[salt : salt + SALT_HEX])
-    dd.update(line[at:-1])
-    if dd.hexdigest().encode() != e[-66:-2]:
-        raise BadLine("its contents are not what was written")
-    return e, total, at
 
 
 def decode(line: bytes, previous: str | None, seq: int) -> Record:
@@ -263,10 +172,10 @@ def decode(line: bytes, previous: str | None, seq: int) -> Record:
     Raises `BadLine`; `NewerFormat` for a type or version not known here; `NeedsMigration` where a meaning changed;
     `LogDamaged` where the line is just what somebody wrote, and yet does not fit its type.
     """
-    head = _HEAD.match(line)
+    head = HEAD.match(line)
     if head is None or int(head[1]) != seq:
         raise BadLine("no record" if head is None else f"it says that it is event {int(head[1])}")
-    e, total, at = _parts(line)
+    e, total, at = parts(line)
     if previous is not None and sha256(previous.encode() + e).hexdigest() != total:
         raise BadLine("it does not follow the event before it")
     read = _READERS.get(head.group(4, 5)) or _reader(head.group(4, 5))

@@ -15,7 +15,7 @@ from test_events import SAMPLES
 from checkpointer import events as E
 from checkpointer import record
 from checkpointer.errors import Damaged, LogDamaged, MissingObject, NeedsMigration, NewerFormat
-from checkpointer.record import BadLine
+from checkpointer.line import BadLine, peek, raw
 
 SALT = "5a" * 16
 PREVIOUS = "ab" * 32
@@ -99,7 +99,7 @@ def test_no_part_of_a_line_is_taken_for_one(size: int) -> None:
     for part in (line[:step], line[step:], line[:step] + b"\0" * (len(line) - step)):
         with pytest.raises(BadLine):
             record.decode(part, PREVIOUS, 7)
-        assert record.peek(part) is None
+        assert peek(part) is None
 
 
 def test_a_line_in_another_place_is_refused() -> None:
@@ -109,7 +109,7 @@ def test_a_line_in_another_place_is_refused() -> None:
     with pytest.raises(BadLine, match="follow"):
         record.decode(line, "cd" * 32, 7)
     assert record.decode(line, None, 7).seq == 7
-    assert record.peek(line) == (7, 7, 1, 1, "user_message")
+    assert peek(line) == (7, 7, 1, 1, "user_message")
 
 
 def test_large_contents_stand_beside() -> None:
@@ -190,7 +190,7 @@ def test_broken_contents_say_which() -> None:
 
 def test_raw_lines_of_any_type() -> None:
     line = rechained(line_of(message("x")), b"user_message", b"user_song")
-    found = record.raw(line, PREVIOUS, 7)
+    found = raw(line, PREVIOUS, 7)
     assert (found.seq, found.event.type, found.d) == (7, "user_song", {"content": "x"})
     with pytest.raises(BadLine):
-        record.raw(line, PREVIOUS, 8)
+        raw(line, PREVIOUS, 8)

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from checkpointer.errors import Usage
-from checkpointer.log.claim import claim, delegate
-from checkpointer.log.jsonl import JsonlLog, JsonlRuns
-from checkpointer.log.memory import MemoryLog, MemoryRuns
-from checkpointer.log.pen import Folded, Pen, catch_up, letter, open_letter
 from checkpointer.log.place import START, Cut, EventLog, Position, Runs, Writable
+
+if TYPE_CHECKING:
+    from checkpointer.log.claiming import claim, delegate
+    from checkpointer.log.jsonl import JsonlLog, JsonlRuns
+    from checkpointer.log.memory import MemoryLog, MemoryRuns
+    from checkpointer.log.pen import Folded, Pen, catch_up, letter, open_letter
+
+_WHERE = {
+    "claim": "claiming",
+    "delegate": "claiming",
+    "JsonlLog": "jsonl",
+    "JsonlRuns": "jsonl",
+    "MemoryLog": "memory",
+    "MemoryRuns": "memory",
+    "Folded": "pen",
+    "Pen": "pen",
+    "catch_up": "pen",
+    "letter": "pen",
+    "open_letter": "pen",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs the vocabulary is loaded when it is first asked for: looking at a log does without."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+
 
 _MEMORY: dict[str, MemoryRuns] = {}
 
@@ -21,8 +48,12 @@ def open_runs(url: str) -> Runs:
     if not colon or "/" in kind:
         kind, rest = "jsonl", url
     if kind == "jsonl":
+        from checkpointer.log.jsonl import JsonlRuns
+
         return JsonlRuns(rest)
     if kind == "memory":
+        from checkpointer.log.memory import MemoryRuns
+
         return _MEMORY.setdefault(rest, MemoryRuns())
     raise Usage(f"no kind of log is called {kind}", next=("jsonl:DIRECTORY",))
 

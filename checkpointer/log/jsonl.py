@@ -23,13 +23,14 @@ from checkpointer import disk, machine
 from checkpointer.errors import Behind, CheckpointerError, Failed, Fenced, Finished, LogDamaged, NoStore, OutcomeUnknown
 from checkpointer.lease import Lease
 from checkpointer.lease import decode as decode_lease
+from checkpointer.line import BadLine, Raw, raw
 from checkpointer.lock import Gate
 from checkpointer.log.beside import Beside
 from checkpointer.log.follow import follow
 from checkpointer.log.lines import CHUNK, Starts, ends_at, lines
 from checkpointer.log.place import START, Cut, Position
 from checkpointer.log.scan import Scan
-from checkpointer.record import BadLine, Encoded, Raw, Record, decode, raw
+from checkpointer.record import Encoded, Record, decode
 
 NETWORK = frozenset(
     (

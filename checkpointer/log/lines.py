@@ -7,8 +7,9 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import BinaryIO
 
+from checkpointer.line import BadLine
 from checkpointer.log.place import Position
-from checkpointer.record import BadLine, decode
+from checkpointer.record import decode
 
 CHUNK = 1 << 20
 

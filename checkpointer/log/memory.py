@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from checkpointer.errors import Behind, Fenced, Finished, LogDamaged, MissingObject, NoStore
 from checkpointer.lease import Lease
+from checkpointer.line import BadLine
 from checkpointer.log.follow import follow
 from checkpointer.log.place import START, Cut, Position
 from checkpointer.log.scan import Scan
-from checkpointer.record import BadLine, Encoded, Record, decode
+from checkpointer.record import Encoded, Record, decode
 
 
 class MemoryLog:

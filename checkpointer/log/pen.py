@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from checkpointer import lease, machine, record
 from checkpointer.errors import Behind, CheckpointerError, Fenced, Finished, IllegalEvent, LogDamaged
 from checkpointer.events import AnyEvent, Durability, RunFinished, RunReleased, ToolCallCompleted, ToolCallStarted
+from checkpointer.line import NO_SUM
 from checkpointer.log.place import START, Position, Writable
 from checkpointer.record import Encoded
 from checkpointer.state import EMPTY, RunState, apply, fold
@@ -276,10 +277,10 @@ def seal(log: Writable, events: Sequence[AnyEvent], previous: str, world: machin
 def letter(event: AnyEvent, world: machine.World) -> bytes:
     """An event as it lies in `inbox` or `late`: a line of its own, with all its contents."""
     given = {"seq": 1, "w": 1, "n": 1, "id": event.id or world.event_id(), "at": event.at or world.at()}
-    return record.encode(event.model_copy(update=given), record.NO_SUM, world.salt(), large=1 << 62).line
+    return record.encode(event.model_copy(update=given), NO_SUM, world.salt(), large=1 << 62).line
 
 
 def open_letter(line: bytes) -> AnyEvent:
     """The event of a letter, without a place. Raises `BadLine`, a ValueError."""
-    event = record.decode(line.removesuffix(b"\n"), record.NO_SUM, 1).load()
+    event = record.decode(line.removesuffix(b"\n"), NO_SUM, 1).load()
     return event.model_copy(update={"seq": 0, "w": 0})

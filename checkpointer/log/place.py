@@ -8,10 +8,11 @@ between calls. The tenant (the directory of runs) and the run are the partition 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from checkpointer.lease import Lease
-from checkpointer.record import Encoded, Record
+if TYPE_CHECKING:
+    from checkpointer.lease import Lease
+    from checkpointer.record import Encoded, Record
 
 
 class Position(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from checkpointer import canon, lease, machine, record, upcasters
 from checkpointer.errors import Damaged, Failed, IllegalEvent, NothingToDo, Usage
 from checkpointer.events import TYPES, AnyEvent, LogRedacted
+from checkpointer.line import NO_SUM, Raw
 from checkpointer.log.jsonl import JsonlLog
 from checkpointer.log.pen import catch_up, seal
 from checkpointer.state import RunState, apply, fold
@@ -76,7 +77,7 @@ def migrate(log: JsonlLog, *, world: machine.World, take_over: bool = False, dry
     before: list[dict[str, Any]] = []
     made: list[AnyEvent] = []
     objects: list[tuple[str, bytes]] = []
-    total, changed = record.NO_SUM, Counter[str]()
+    total, changed = NO_SUM, Counter[str]()
     whole = log.raw()
     for one in whole:
         if one.event.v != getattr(TYPES.get(one.event.type), "version", one.event.v):
@@ -115,7 +116,7 @@ def _refuse_living(log: JsonlLog, state: RunState, world: machine.World, take_ov
         lease.claim(lease.Owner(state.owner, state.epoch, False), lease.Witness(alive, late), take_over=take_over)
 
 
-def _translated(log: JsonlLog, one: record.Raw, before: list[dict[str, Any]]) -> tuple[AnyEvent, dict[str, Any]]:
+def _translated(log: JsonlLog, one: Raw, before: list[dict[str, Any]]) -> tuple[AnyEvent, dict[str, Any]]:
     d = dict(one.d or {})
     for name, held in dict(d.pop(record.OBJECTS, {})).items():
         d[name] = canon.loads(log.fetch(held["sha256"]))

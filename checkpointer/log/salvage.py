@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from checkpointer.errors import CheckpointerError
+from checkpointer.line import BadLine, peek
 from checkpointer.log.jsonl import JsonlLog
-from checkpointer.record import BadLine, Record, decode, peek
+from checkpointer.record import Record, decode
 
 
 class Damage(NamedTuple):

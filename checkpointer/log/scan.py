@@ -7,13 +7,18 @@ tail if no later write follows it, and damage if one does: that one was written 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from checkpointer.errors import LogDamaged
+from checkpointer.line import BadLine, peek
 from checkpointer.log.place import Position
-from checkpointer.record import BadLine, Raw, Record, peek
 
-R = TypeVar("R", Record, Raw)
+if TYPE_CHECKING:
+    from checkpointer.line import Raw
+    from checkpointer.log.glance import Glance
+    from checkpointer.record import Record
+
+R = TypeVar("R", "Record", "Raw", "Glance")
 _NEWLINE = ord("\n")
 
 

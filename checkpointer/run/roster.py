@@ -25,8 +25,9 @@ from checkpointer.events import (
     UserMessage,
     WorkspaceChanged,
 )
+from checkpointer.line import peek
 from checkpointer.log import JsonlLog, JsonlRuns
-from checkpointer.record import Record, peek
+from checkpointer.record import Record
 from checkpointer.workspace.undoing.timeline import OpenTurn
 
 _TAIL = 1 << 16

@@ -23,6 +23,7 @@ from checkpointer.events import (
     Usage,
     UserMessage,
 )
+from checkpointer.line import NO_SUM
 from checkpointer.testing.world import FixedWorld, stamp
 
 _TEXT = """the quick brown fox, jumped "over" a lazy dog
@@ -68,7 +69,7 @@ def events(count: int) -> Iterator[AnyEvent]:
 
 def lines(count: int) -> Iterator[bytes]:
     """The lines of exactly `count` events, newlines included."""
-    world, total = FixedWorld(), record.NO_SUM
+    world, total = FixedWorld(), NO_SUM
     for seq, event in enumerate(events(count), 1):
         if seq > count:
             return

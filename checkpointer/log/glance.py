@@ -1,0 +1,85 @@
+"""A log looked at: verified lines with their facts as plain values, without the vocabulary, which takes long to load.
+
+Only for telling people what is in a log. What is decided from a log is decided from events (`record.decode`). Lines of
+an older version are given as they are: what has other words there is left out by whoever looks for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from checkpointer import canon
+from checkpointer.errors import CheckpointerError, Failed, NoStore
+from checkpointer.line import Head, check, facts_of
+from checkpointer.log.place import START
+from checkpointer.log.scan import Scan
+
+VERSION = 1
+"""The newest version that any type of event has. A line of a later one is for `upcasters` to refuse by name."""
+
+TYPES = frozenset(
+    (
+        "run_started", "run_resumed", "run_released", "run_finished", "log_redacted", "user_message", "model_turn",
+        "context_compacted", "context_rewound", "memory_written", "tool_call_started", "tool_call_completed",
+        "tool_call_uncertain", "tool_call_reconciled", "approval_requested", "approval_decided", "guardrail_triggered",
+        "workspace_changed",
+    )
+)  # fmt: skip
+
+
+class Glance:
+    """One verified line. `event` is its head, `facts` what stands under the chain."""
+
+    __slots__ = ("_at", "event", "facts", "line", "sum")
+
+    def __init__(self, event: Head, facts: dict[str, Any], line: bytes, total: str, at: int) -> None:
+        self.event = event
+        self.facts = facts
+        self.line = line
+        self.sum = total
+        self._at = at
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    def contents(self, fetch: Callable[[str], bytes]) -> Mapping[str, Any]:
+        """What was said; a part that cannot be read, or was redacted, is left out."""
+        if not self._at:
+            return {}
+        try:
+            found = dict(canon.loads(self.line[self._at : -1]))
+            for name, held in dict(found.pop("objects", {})).items():
+                found[name] = canon.loads(fetch(held["sha256"]))
+        except (ValueError, KeyError, TypeError, CheckpointerError):
+            return {}
+        return found
+
+
+def _decode(line: bytes, previous: str, seq: int) -> Glance:
+    """Raises `BadLine`, `NewerFormat`."""
+    head, e, total, at = check(line, previous, seq)
+    if head.v > VERSION or head.type not in TYPES:
+        from checkpointer import upcasters
+
+        upcasters.check(head.type, head.v)
+    return Glance(head, facts_of(e), line, total, at)
+
+
+def look(directory: str) -> Scan[Glance]:
+    """The whole records of the log in a run's directory. Raises `NoStore`, `Failed`; the iteration `LogDamaged`."""
+    run = os.path.basename(directory)
+    try:
+        file = open(os.path.join(directory, "events.jsonl"), "rb", buffering=1 << 20)  # noqa: SIM115
+    except FileNotFoundError as e:
+        raise NoStore(f"run {run} has no log") from e
+    except OSError as e:
+        raise Failed(f"the log of run {run} cannot be read: {e.strerror}") from e
+
+    def lines() -> Any:
+        with file:
+            yield from file
+
+    return Scan(lines(), START, _decode)
