@@ -69,7 +69,8 @@ class _Owned(Event):
 
 class RunStarted(_Owned):
     """A run begins. Contents: `command` (argv or null), `directory` (where it was started), `environment` (the names of
-    the variables that were set, never values), `carried_results` (by key, of inherited calls that have one here).
+    the variables that were set, never values), `carried_results` (of inherited calls, by key: `arguments`, `result`,
+    `failed`, as far as they are known).
 
     `number` is its handle (`7` for `r7`). `operation` is what keys are bound to: the run itself unless it continues
     others (`inherits`). A fork names its parent and, in `carried`, the external calls the parent made after it.

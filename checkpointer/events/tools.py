@@ -31,6 +31,7 @@ class CarriedCall(Fact):
     signature: str | None = None
     occurrence: int = 1
     status: Literal["completed", "uncertain", "world"]
+    risk: Risk | None = None
     run: str
     seq: int
 

@@ -17,6 +17,7 @@ from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
     ABSENT,
     AnyEvent,
+    RunStarted,
     ToolCallCompleted,
     ToolCallReconciled,
     ToolCallStarted,
@@ -226,6 +227,7 @@ def _item(log: Writable, state: RunState, call: Call, verdict: ToolCallReconcile
     terms = call.newest.terms if call.newest is not None else None
     since = moment(doubt.since) if doubt is not None else None
     limit = terms.recovery_s if terms is not None else None
+    asked = begun.arguments if begun is not None else _carried(log, call.key) if call.origin is not None else ABSENT
     numbered = begun is not None and begun.turn is not None and begun.step is not None
     return Item(
         run=state.run,
@@ -245,7 +247,7 @@ def _item(log: Writable, state: RunState, call: Call, verdict: ToolCallReconcile
         told=bool(doubt and doubt.told),
         observed=state.mode == "observed",
         strategies=() if terms is None or terms.policy == "person" else terms.offers,
-        arguments=begun.arguments if begun is not None else ABSENT,
+        arguments=asked,
         title=begun.title if begun is not None and isinstance(begun.title, str) else "",
         error=None if detail is ABSENT else detail,
         rule=verdict.rule if verdict is not None else "",
@@ -254,6 +256,14 @@ def _item(log: Writable, state: RunState, call: Call, verdict: ToolCallReconcile
         step=f"t{begun.turn}.{begun.step}" if begun is not None and numbered else "",
         overdue=limit is not None and since is not None and (now - since).total_seconds() > limit,
     )
+
+
+def _carried(log: Writable, key: str) -> Any:
+    """The arguments of a call that another run of the operation made."""
+    (first,) = _events(log, [1])
+    held = first.carried_results if isinstance(first, RunStarted) else None
+    said = held.get(key) if isinstance(held, dict) else None
+    return said.get("arguments", ABSENT) if isinstance(said, dict) else ABSENT
 
 
 def _events(log: Writable, seqs: Sequence[int]) -> list[AnyEvent | None]:

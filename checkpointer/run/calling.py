@@ -114,8 +114,10 @@ class Calling:
         return Answer(call.key, "uncertain", UNKNOWN, failed=True)
 
     def _over(self, known: Call) -> Answer:
-        event = self.desk.contents.one(known.ended) if known.ended else None
-        said, failed = result(event)
+        if known.ended or known.origin is None:
+            said, failed = result(self.desk.contents.one(known.ended) if known.ended else None)
+        else:
+            said, failed = self.desk.contents.carried(known.key)
         status: Any = known.status
         return Answer(known.key, status, None if said is ABSENT else canon.thaw(said), failed, replayed=True)
 

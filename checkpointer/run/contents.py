@@ -24,6 +24,7 @@ from checkpointer.events import (
     ApprovalDecided,
     ContextCompacted,
     ModelTurn,
+    RunStarted,
     ToolCallCompleted,
     ToolCallReconciled,
     ToolCallStarted,
@@ -34,6 +35,7 @@ from checkpointer.state import Message, Place, RunState
 
 UNKNOWN = "The outcome of this call is unknown: it may have happened. Do not repeat it."
 ABANDONED = "This call was given up by a person; whether it happened is not known."
+ELSEWHERE = "This was done already, in another run; its result is not known here."
 DENIED = "This call was not allowed"
 
 
@@ -65,6 +67,15 @@ class Contents:
     def one(self, seq: int) -> AnyEvent:
         return self.load((seq,))[seq]
 
+    def carried(self, key: str) -> tuple[Any, bool]:
+        """What a model is told of a call that another run of the operation made, and whether it is an error."""
+        first = self.one(1)
+        held = first.carried_results if isinstance(first, RunStarted) else None
+        said = held.get(key) if isinstance(held, dict) else None
+        if not isinstance(said, dict) or "result" not in said:
+            return ELSEWHERE, False
+        return said["result"], bool(said.get("failed"))
+
     def arguments(self, state: RunState, slot: Place | str) -> Any:
         """The arguments of the call in a slot, or `ABSENT` where they were redacted."""
         seq = slot[0] if isinstance(slot, tuple) else state.named[slot].seq
@@ -80,7 +91,7 @@ class Contents:
         said = state.context(name)
         turns = {m.slot[0] for m in said if m.slot is not None}
         events = self.load({m.source for m in said if m.source} | turns)
-        return [_plain(m, events, state) for m in said]
+        return [_plain(m, events, self) for m in said]
 
 
 def call_name(turn: ModelTurn, slot: Place) -> str:
@@ -88,7 +99,7 @@ def call_name(turn: ModelTurn, slot: Place) -> str:
     return turn.calls[slot[1]].call_id or f"call_{slot[0]}_{slot[1]}"
 
 
-def _plain(m: Message, events: dict[int, AnyEvent], state: RunState) -> dict[str, Any]:
+def _plain(m: Message, events: dict[int, AnyEvent], contents: Contents) -> dict[str, Any]:
     event = events.get(m.source)
     match event:
         case UserMessage():
@@ -98,7 +109,7 @@ def _plain(m: Message, events: dict[int, AnyEvent], state: RunState) -> dict[str
         case ContextCompacted():
             out = {"role": m.role, "content": event.summary if m.role == "summary" else None, "trust": m.trust}
         case _:
-            out = _answered(m, event, events, state)
+            out = _answered(m, event, events, contents)
     if out["content"] is ABSENT:
         out.update(content=None, redacted=True)
     out["content"] = canon.thaw(out["content"])
@@ -115,8 +126,8 @@ def _asked(turn: ModelTurn) -> list[dict[str, Any]]:
     return asked
 
 
-def _answered(m: Message, event: AnyEvent | None, events: dict[int, AnyEvent], state: RunState) -> dict[str, Any]:
-    content, failed = result(event)
+def _answered(m: Message, event: AnyEvent | None, events: dict[int, AnyEvent], contents: Contents) -> dict[str, Any]:
+    content, failed = contents.carried(m.key) if not m.source and m.key is not None else result(event)
     out = {"role": "tool", "content": content, "failed": failed}
     if m.slot is not None:
         turn = events[m.slot[0]]

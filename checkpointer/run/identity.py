@@ -41,9 +41,20 @@ def secret(directory: str, state: RunState) -> bytes:
             next=("put the file back, or start another run",),
         )
     made = secrets.token_bytes(32)
-    with disk.plain_errors(f"the secret of run {state.run}"):
-        disk.replace(path, made)
+    adopt(directory, made)
     return made
+
+
+def adopt(directory: str, made: bytes) -> None:
+    """Make this the secret of a run that has used none yet; its directory is made."""
+    with disk.plain_errors(f"the secret of run {os.path.basename(directory)}"):
+        missing = [directory]
+        while not os.path.isdir(os.path.dirname(missing[-1])):
+            missing.append(os.path.dirname(missing[-1]))
+        for one in reversed(missing):
+            if not os.path.isdir(one):
+                disk.make_directory(one)
+        disk.replace(os.path.join(directory, SECRET), made)
 
 
 class Identity:

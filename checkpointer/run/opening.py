@@ -24,13 +24,13 @@ from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore,
 from checkpointer.events import Declared, Durability, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Pen, claim
 from checkpointer.replay import replay
-from checkpointer.run import drift, roster, settling
+from checkpointer.run import drift, inheriting, roster, settling
 from checkpointer.run.asynchronous import AsyncRun
 from checkpointer.run.contents import Contents
 from checkpointer.run.desk import Desk, Policy
 from checkpointer.run.driven import Run
 from checkpointer.run.files import Files
-from checkpointer.run.identity import Identity, secret
+from checkpointer.run.identity import Identity, adopt, secret
 from checkpointer.run.keeper import Keeper, of
 from checkpointer.run.turnstile import Turnstile
 from checkpointer.state import RunState
@@ -57,6 +57,7 @@ class Wanted:
     policy: Policy | None
     durability: Durability
     snapshot_every: int
+    inherits: tuple[str, ...]
     force_root: bool
 
 
@@ -74,6 +75,7 @@ def open_run(
     policy: Policy | None = None,
     durability: Durability = Durability(),  # noqa: B008 - immutable
     snapshot_every: int | None = None,
+    inherits: Iterable[str] = (),
     force_root: bool = False,
 ) -> Opening:
     """A run in the workspace at `directory`: started, or resumed if there is one called `run_id`. Use it as a block:
@@ -85,13 +87,29 @@ def open_run(
     in a checkpoint). `take_over` claims a run whose owner has not been heard of for longer than its `ttl` and of which
     nobody can say that it is dead. `prompt`, of which only a digest is kept, lets a resume name that it changed.
     `policy` is asked before each call. `snapshot_every` writes a snapshot of the run's state after so many events, 0
-    only when a long run is let go (None: what `ckpt config run.snapshot_every` says).
+    only when a long run is let go (None: what `ckpt config run.snapshot_every` says). A new run `inherits` from others
+    what they did outside: a call that would do the same joins theirs, and what is uncertain there is so here.
 
-    Entering raises `Busy` while another process owns the run, `NeedsPerson` where the outcome of a call must be settled
-    first, `Drift`, `Damaged`, `RefusedRoot`. A finished run can be entered, and looked at.
+    Entering raises `Busy` while another process owns the run, or one that it inherits from, `NeedsPerson` where the
+    outcome of a call must be settled first, `Drift`, `Damaged`, `RefusedRoot`. A finished run can be entered, and
+    looked at.
 
     Not promised: an effect that happened exactly once without a receiver that knows keys, or can be asked.
     """
+    named = _declared(tools)
+    if run_id is not None and not _NAME.fullmatch(run_id):
+        raise Usage(f"not a name for a run: {run_id!r}")
+    if snapshot_every is None:
+        snapshot_every = home.configuration().integer("run.snapshot_every")
+    wanted = Wanted(
+        directory, run_id, named, on_uncertain, files, take_over, ttl, prompt, agent, policy, durability,
+        snapshot_every, (inherits,) if isinstance(inherits, str) else tuple(inherits), force_root,
+    )  # fmt: skip
+    return Opening(wanted)
+
+
+def _declared(tools: Iterable[Tool]) -> tuple[Tool, ...]:
+    """Tools that a run can work with. Raises `Usage`."""
     named = tuple(tools)
     for one in named:
         if not isinstance(one, Tool):
@@ -99,15 +117,7 @@ def open_run(
         check(one)
     if len({one.name for one in named}) != len(named):
         raise Usage("two tools have the same name")
-    if run_id is not None and not _NAME.fullmatch(run_id):
-        raise Usage(f"not a name for a run: {run_id!r}")
-    if snapshot_every is None:
-        snapshot_every = home.configuration().integer("run.snapshot_every")
-    wanted = Wanted(
-        directory, run_id, named, on_uncertain, files, take_over, ttl, prompt, agent, policy, durability,
-        snapshot_every, force_root,
-    )  # fmt: skip
-    return Opening(wanted)
+    return named
 
 
 class Opening:
@@ -188,8 +198,14 @@ def _open(wanted: Wanted) -> _Held:
     if known.state.status == "new" and wanted.run_id is not None and _HANDLE.fullmatch(wanted.run_id):
         raise NoStore(f"there is no run {wanted.run_id}", kept="nothing was written", next=("ckpt runs",))
     files = Files(workspace, wanted.run_id or handle, handle)
-    begin = _begin(wanted, files, fresh=known.state.status == "new")
+    fresh = known.state.status == "new"
+    if log is not None and not fresh and wanted.inherits:
+        inheriting.check(runs, log, wanted.inherits)
+    heritage = inheriting.of(runs, wanted.inherits, take_over=wanted.take_over) if fresh else inheriting.Inheritance()
+    begin = _begin(wanted, files, heritage, fresh=fresh)
     log = log or runs.log(begin.run)
+    if heritage.refs:
+        adopt(log.directory, heritage.secret)
     if known.state.status == "finished":
         # Nothing can be claimed any more: this pen refuses whatever it is given.
         pen = Pen(log, known, known.state.epoch, shared=False, world=machine.World())
@@ -241,7 +257,7 @@ def _replayed(log: JsonlLog) -> Folded:
         return Folded()
 
 
-def _begin(wanted: Wanted, files: Files, *, fresh: bool) -> RunStarted:
+def _begin(wanted: Wanted, files: Files, heritage: inheriting.Inheritance, *, fresh: bool) -> RunStarted:
     """What a claim says of us. For a run that begins: its number, and a first checkpoint."""
     facts: dict[str, Any] = {}
     if fresh:
@@ -249,7 +265,7 @@ def _begin(wanted: Wanted, files: Files, *, fresh: bool) -> RunStarted:
         files.handle = f"r{number}"
         files.run = wanted.run_id or files.handle
         files.base()
-        facts = {"number": number, **files.verified()}
+        facts = {"number": number, **heritage.facts(), **files.verified()}
     return RunStarted(
         run=files.run,
         mode="driven",

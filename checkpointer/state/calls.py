@@ -80,7 +80,7 @@ def carry(draft: Draft, carried: Iterable[CarriedCall]) -> None:
         status: CallStatus = "uncertain" if c.status == "uncertain" else "completed"
         call = Call(
             c.key, c.tool, c.effect, status, MAIN, signature=c.signature, occurrence=c.occurrence,
-            attempt=1, origin=(c.run, c.seq), source=c.status,
+            attempt=1, origin=(c.run, c.seq), source=c.status, risk=c.risk or "normal",
         )  # fmt: skip
         draft.keep(call)
         if c.signature is not None:
