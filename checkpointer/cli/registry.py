@@ -45,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "forget": Entry(_CLI + "purge:forget", "store", "DIR", "delete a directory's store, leave the directory"),
     "verify": Entry(_CLI + "stores:verify", "store", "", "check every promise of the store"),
     "config": Entry(_CLI + "configure:config", "store", "[KEY [VALUE]]", "what is set, and where it came from"),
+    "acp": Entry(_CLI + "acp:acp", "plumbing", "-- AGENT", "stand between an editor and an agent (ACP)"),
     "demo": Entry(
         _CLI + "demo:demo",
         "plumbing",

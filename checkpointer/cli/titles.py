@@ -44,7 +44,9 @@ def titles(workspace: Workspace) -> dict[str, Title]:
 def _about(arguments: Any) -> str:
     """The arguments of a call on one line: the one that says most, else all of them."""
     if isinstance(arguments, Mapping):
-        for name in ("command", "cmd", "file_path", "path", "prompt", "query"):
+        from checkpointer.run.roster import SAYING
+
+        for name in SAYING:
             if isinstance(arguments.get(name), str):
                 return str(arguments[name])
         return ", ".join(f"{name}={value}" for name, value in arguments.items())

@@ -6,6 +6,7 @@ The child stays in our process group, so that the terminal treats both alike. Wh
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -24,23 +25,35 @@ class CannotStart(CheckpointerError):
 
     code = "cannot-start"
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int = 126) -> None:
         super().__init__(message, kept="the checkpoint taken before it")
         self.status = status
 
 
 class Child:
-    """A started command. Make it before any thread is started, so that every thread blocks the signals it waits for."""
+    """A started command. Make it before any thread is started, so that every thread blocks the signals it waits for.
 
-    def __init__(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    `streams` are the descriptors that it has as its input and output; ours where none are given.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int] | None = None
+    ) -> None:
         self.argv = list(argv)
+        self.over = False
         self._waited = {*FORWARDED, signal.SIGCHLD}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._waited)
         # SIGCHLD is dropped by default, so it must have a handler to be waited for on every system.
         self._old = signal.signal(signal.SIGCHLD, lambda *_: None)
+        moved = [] if streams is None else [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)]
         try:
             self.pid = os.posix_spawnp(
-                self.argv[0], self.argv, dict(environment), setsigmask=self._mask, setsigdef=_defaults()
+                self.argv[0],
+                self.argv,
+                dict(environment),
+                file_actions=moved,
+                setsigmask=self._mask,
+                setsigdef=_defaults(),
             )
         except OSError as e:
             self._restore()
@@ -54,20 +67,23 @@ class Child:
             while True:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 if pid:
+                    self.over = True
                     code = os.waitstatus_to_exitcode(status)
                     return code if code >= 0 else 128 - code
                 self._one_signal()
         finally:
             self._restore()
 
+    def send(self, number: int) -> None:
+        """Send it a signal; nothing happens if it is gone."""
+        if not self.over:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
     def _one_signal(self) -> None:
         number, sent_to_us = self._next()
-        if number == signal.SIGCHLD or not sent_to_us:
-            return
-        try:
-            os.kill(self.pid, number)
-        except ProcessLookupError:
-            return
+        if number != signal.SIGCHLD and sent_to_us:
+            self.send(number)
 
     def _next(self) -> tuple[int, bool]:
         """The next waited signal, and whether somebody sent it to our process rather than the terminal to the group."""

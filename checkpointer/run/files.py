@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from checkpointer.errors import CheckpointerError
@@ -31,12 +31,17 @@ def commit_of(checkpoint: Checkpoint, *, captured: bool) -> Commit:
 
 
 class Files:
-    """`run` is the run's own name, `handle` the one that checkpoints know it by (`r7`)."""
+    """`run` is the run's own name, `handle` the one that checkpoints know it by (`r7`). `warn` is told once when
+    protection is lost.
+    """
 
-    def __init__(self, workspace: Workspace, run: str, handle: str) -> None:
+    def __init__(
+        self, workspace: Workspace, run: str, handle: str, warn: Callable[[CheckpointerError], None] | None = None
+    ) -> None:
         self.workspace = workspace
         self.run = run
         self.handle = handle
+        self.warn = warn or _warned
         self.trouble: CheckpointerError | None = None
         self._mutex = threading.RLock()
         self._commit: Commit | None = None
@@ -78,6 +83,15 @@ class Files:
         """A checkpoint of the files as a call left them: what changed is the work of `step` (`t3.2`)."""
         return self._take("step", (step,))
 
+    def during(self, steps: tuple[str, ...], kind: CheckpointKind = "step") -> list[WorkspaceChanged]:
+        """A checkpoint while `steps` are at work, or right after: what changed since the one before is theirs."""
+        return self._take(kind, steps)
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest checkpoint that the run knows of, 0 before the first."""
+        return self._known
+
     def left(self, step: str) -> list[WorkspaceChanged]:
         """A checkpoint of what a call that was cut off left: the work of `step`, or of nobody in particular."""
         return self._take("crash", (step,) if step else ())
@@ -93,7 +107,7 @@ class Files:
     def _lost(self, error: CheckpointerError) -> None:
         """From here on nothing is protected: said once, not with each call."""
         if self.trouble is None:
-            warnings.warn(f"NOT PROTECTED from here on: {error.message}", RuntimeWarning, stacklevel=2)
+            self.warn(error)
         self.trouble = error
 
     def _capture(self, kind: CheckpointKind, steps: tuple[str, ...]) -> Iterator[WorkspaceChanged]:
@@ -147,6 +161,10 @@ class Files:
             facts.had_run = True
             facts_file.save(self.workspace.directory, facts)
             return number
+
+
+def _warned(error: CheckpointerError) -> None:
+    warnings.warn(f"NOT PROTECTED from here on: {error.message}", RuntimeWarning, stacklevel=4)
 
 
 def _changed(checkpoint: Checkpoint, commit: Commit, before: int) -> WorkspaceChanged:

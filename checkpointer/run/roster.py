@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from checkpointer import lease, machine
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
+    ModelTurn,
     RunFinished,
     RunReleased,
     RunResumed,
@@ -30,6 +31,8 @@ from checkpointer.log import JsonlLog, JsonlRuns
 from checkpointer.record import Record
 from checkpointer.workspace.undoing.timeline import OpenTurn
 
+SAYING = ("command", "cmd", "file_path", "path", "prompt", "query")
+"""Names of arguments that say most of what a call is about, the first that is there."""
 _TAIL = 1 << 16
 _LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
 
@@ -68,7 +71,7 @@ class RunInfo:
     last: datetime | None = None
     alive: lease.Liveness = "unknown"
     turns: dict[int, TurnInfo] = field(default_factory=dict)
-    open_turn: int | None = None
+    open_by_context: dict[str | None, int] = field(default_factory=dict)
     open_steps: dict[str, tuple[int, int | None, int]] = field(default_factory=dict)
     checkpoint: int | None = None
     mode: str = "observed"
@@ -78,6 +81,11 @@ class RunInfo:
     @property
     def ended(self) -> bool:
         return self.status != "running"
+
+    @property
+    def open_turn(self) -> int | None:
+        """The newest turn that is open; the conversations of a run may have one each."""
+        return max(self.open_by_context.values(), default=None)
 
 
 def moment(text: str) -> datetime | None:
@@ -136,11 +144,15 @@ def _take(info: RunInfo, log: JsonlLog, record: Record) -> Any:
                 info.command = tuple(str(word) for word in loaded.command)
         return event.owner
     if isinstance(event, RunReleased):
-        info.status, info.exit, info.open_turn = event.how, event.status, None
+        info.status, info.exit = event.how, event.status
+        info.open_by_context.clear()
     elif isinstance(event, RunFinished):
-        info.status, info.exit, info.open_turn = event.outcome, event.status, None
+        info.status, info.exit = event.outcome, event.status
+        info.open_by_context.clear()
+    elif isinstance(event, ModelTurn) and event.stop is not None and info.mode == "observed":
+        info.open_by_context.pop(event.context, None)  # its agent said that the turn is over
     elif isinstance(event, UserMessage) and event.turn is not None:
-        info.open_turn = event.turn
+        info.open_by_context[event.context] = event.turn
         turn = _turn(info, event.turn, event.at)
         turn.since = info.checkpoint
         turn.prompt = _words(getattr(record.load(log.fetch), "content", None)) or turn.prompt
@@ -174,9 +186,16 @@ def _call_started(info: RunInfo, log: JsonlLog, record: Record, event: ToolCallS
     if step is not None:
         turn.steps = max(turn.steps, step)
         loaded = record.load(log.fetch)
-        turn.calls[f"t{turn_number}.{step}"] = (event.tool, getattr(loaded, "arguments", None))
+        turn.calls[f"t{turn_number}.{step}"] = (event.tool, _about(loaded))
     number = event.commit.number if event.commit is not None else None
     info.open_steps[event.key] = (turn_number, step, number or info.checkpoint or 0)
+
+
+def _about(started: Any) -> Any:
+    """What a call was given; its title, where that says more to a person."""
+    given, title = getattr(started, "arguments", None), getattr(started, "title", None)
+    known = isinstance(given, Mapping) and any(isinstance(given.get(name), str) for name in SAYING)
+    return title if isinstance(title, str) and title and not known else given
 
 
 def _words(content: Any) -> str:
@@ -208,12 +227,15 @@ def open_turns(store: Path, but: Collection[str] = ()) -> list[OpenTurn]:
             for turn, step, began in info.open_steps.values():
                 handle = f"t{turn}" if step is None else f"t{turn}.{step}"
                 found.append(OpenTurn(info.handle, turn, (handle,), began, alive, executing=alive))
-        elif info.open_turn is not None:
-            turn_info = info.turns[info.open_turn]
-            handle = f"t{info.open_turn}.{turn_info.steps + 1}"
-            since = turn_info.since if turn_info.since is not None else info.checkpoint
-            found.append(OpenTurn(info.handle, info.open_turn, (handle,), since or 1, alive))
+        else:
+            found += [_open(info, turn, alive) for turn in info.open_by_context.values()]
     return sorted(found, key=lambda t: (t.since, t.turn))
+
+
+def _open(info: RunInfo, number: int, alive: bool) -> OpenTurn:
+    turn = info.turns[number]
+    since = turn.since if turn.since is not None else info.checkpoint
+    return OpenTurn(info.handle, number, (f"t{number}.{turn.steps + 1}",), since or 1, alive)
 
 
 class Others(NamedTuple):

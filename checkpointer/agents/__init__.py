@@ -1,0 +1,1 @@
+"""Agent programs: what they speak, and how their sessions become runs."""
