@@ -76,6 +76,17 @@ class Stable:
 stable = Stable()
 
 
+def _ready(reading: Sequence[int], writing: Sequence[int], timeout: float | None) -> tuple[list[int], list[int]]:
+    """As `select`, also for the high descriptors of a process that has many open."""
+    poll = select.poll()
+    for fd in reading:
+        poll.register(fd, select.POLLIN)
+    for fd in writing:
+        poll.register(fd, select.POLLOUT)
+    found = [fd for fd, _ in poll.poll(None if timeout is None else int(timeout * 1000) + 1 if timeout else 0)]
+    return [fd for fd in found if fd in reading], [fd for fd in found if fd in writing]
+
+
 class Started:
     """A process that was forked for us, with what tests use of `subprocess.Popen`."""
 
@@ -101,8 +112,7 @@ class Started:
         self.pid = int(self._said.split(b"\n")[0])
 
     def _hear(self, timeout: float | None) -> bool:
-        ready, _, _ = select.select([self._status], [], [], timeout)
-        if not ready:
+        if not _ready([self._status], [], timeout)[0]:
             return False
         more = os.read(self._status, 100)
         assert more, "the interpreter that forks is gone"
@@ -135,7 +145,7 @@ class Started:
         feed = [self.stdin.fileno()] if self.stdin is not None and not self.stdin.closed else []
         while into or feed:
             left = None if deadline is None else max(0, deadline - time.monotonic())
-            ready, writable, _ = select.select(list(into), feed if data else [], [], left if data or not feed else 0)
+            ready, writable = _ready(list(into), feed if data else [], left if data or not feed else 0)
             for fd in ready:
                 more = os.read(fd, 1 << 16)
                 into[fd] += more
