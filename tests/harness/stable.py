@@ -86,9 +86,12 @@ def serve(control: socket.socket) -> list[str] | None:
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(waken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    poll = select.poll()
+    for fd in (control.fileno(), wake):
+        poll.register(fd, select.POLLIN)
     waiting: dict[int, int] = {}
     while True:
-        ready, _, _ = select.select([control, wake], [], [])
+        ready = {fd for fd, _ in poll.poll()}
         if wake in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 4096)
@@ -100,7 +103,7 @@ def serve(control: socket.socket) -> list[str] | None:
                 with contextlib.suppress(BrokenPipeError):
                     os.write(back, b"%d\n" % status)
                 os.close(back)
-        if control not in ready:
+        if control.fileno() not in ready:
             continue
         head, given, _, _ = socket.recv_fds(control, 8, 4)
         if not head:
