@@ -38,6 +38,10 @@ def _answer(words: list[str]) -> int:
         from checkpointer.cli.prompt import short
 
         return short()
+    if words[:1] == ["hook"] and not {"--help", "-h"}.intersection(words[1:2]):  # agents call it at each step
+        from checkpointer.cli.hooking import hook
+
+        return hook(words[1:])
     from checkpointer.cli import failure, quick
     from checkpointer.errors import CheckpointerError
 

@@ -154,9 +154,9 @@ def root(ctx: click.Context) -> Any:
     return None
 
 
-def run(args: Sequence[str]) -> int:
+def run(args: Sequence[str], call: Call | None = None) -> int:
     """Answer one call; the exit status. Raises click's and our exceptions."""
     # Not click's `main`: it would turn a broken pipe and Ctrl-C into ends of its own.
-    with root.make_context("ckpt", list(args)) as ctx:
+    with root.make_context("ckpt", list(args), obj=call) as ctx:
         result = root.invoke(ctx)
     return result if isinstance(result, int) and not isinstance(result, bool) else 0

@@ -26,6 +26,8 @@ class Call:
     def __init__(self) -> None:
         self.out = Output()
         self.verbose = False
+        self.of_person = False
+        """Set where a person is known to have asked, whatever the process was started in."""
         self._directories: list[str] = []
         self._config: Config | None = None
         self._place: Place | None = None
@@ -141,7 +143,7 @@ class Call:
 
     def inside_agent(self) -> str | None:
         """The run whose agent made this call, or None for a person's."""
-        return os.environ.get("CKPT_RUN") or None
+        return None if self.of_person else os.environ.get("CKPT_RUN") or None
 
     def person_only(self, what: str) -> None:
         """Raise NeedsPerson if an agent made this call. This guards against accidents, not against malice."""

@@ -46,6 +46,7 @@ COMMANDS: dict[str, Entry] = {
     "verify": Entry(_CLI + "stores:verify", "store", "", "check every promise of the store"),
     "config": Entry(_CLI + "configure:config", "store", "[KEY [VALUE]]", "what is set, and where it came from"),
     "acp": Entry(_CLI + "acp:acp", "plumbing", "-- AGENT", "stand between an editor and an agent (ACP)"),
+    "hook": Entry(_CLI + "hookhelp:hook", "plumbing", "AGENT [EVENT]", "what an agent's hooks call at each step"),
     "demo": Entry(
         _CLI + "demo:demo",
         "plumbing",

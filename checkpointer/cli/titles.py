@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,23 +36,39 @@ def titles(workspace: Workspace) -> dict[str, Title]:
     from checkpointer.run import roster
 
     found = {}
+    root = os.fsdecode(workspace.root).rstrip("/") + "/"
     for handle, turn in roster.turns(workspace.directory).items():
         took = (turn.last - turn.started).total_seconds() if turn.last and turn.started else None
-        calls = {step: Call(tool, _about(arguments)) for step, (tool, arguments) in turn.calls.items()}
+        calls = {step: Call(tool, _about(arguments, root)) for step, (tool, arguments) in turn.calls.items()}
         found[handle] = Title(turn.agent, turn.prompt, turn.started, took, calls)
     return found
 
 
-def _about(arguments: Any) -> str:
-    """The arguments of a call on one line: the one that says most, else all of them."""
-    if isinstance(arguments, Mapping):
-        from checkpointer.run.roster import SAYING
+_WIDTH = 60
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
 
-        for name in SAYING:
-            if isinstance(arguments.get(name), str):
-                return str(arguments[name])
-        return ", ".join(f"{name}={value}" for name, value in arguments.items())
-    return "" if arguments is None else str(arguments)
+
+def _about(arguments: Any, root: str) -> str:
+    """The arguments of a call on one short line: the one that says most, else all of them."""
+    said = _said(arguments).removeprefix(root)
+    if said.startswith("*** Begin Patch"):
+        said = " ".join(_PATCHED.findall(said))
+    line = " ".join("".join(c if c.isprintable() else " " for c in said).split())
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 3]}..."
+
+
+def _said(arguments: Any) -> str:
+    if not isinstance(arguments, Mapping):
+        return "" if arguments is None else str(arguments)
+    from checkpointer.run.roster import SAYING
+
+    for name in SAYING:
+        if isinstance(arguments.get(name), str):
+            return str(arguments[name])
+    commands = arguments.get("commands")
+    if isinstance(commands, list | tuple) and commands:
+        return "; ".join(map(str, commands))
+    return ", ".join(f"{name}={value}" for name, value in arguments.items())
 
 
 def open_turns(workspace: Workspace) -> list[OpenTurn]:
@@ -67,7 +85,6 @@ def open_questions(
     with its `about` and whatever else there is to say. `counters` gets what reading the logs cost.
     """
     import contextlib
-    import os
 
     from checkpointer.cli import approvals, uncertain
     from checkpointer.errors import CheckpointerError

@@ -13,6 +13,7 @@ from checkpointer import lease, machine
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
     ABSENT,
+    AnyEvent,
     Holder,
     ModelTurn,
     RunResumed,
@@ -34,6 +35,8 @@ from checkpointer.workspace.reading.present import Present
 from checkpointer.workspace.trees.tree import diff
 from checkpointer.workspace.workspace import Workspace
 
+INTERRUPTED: Final = "interrupted"
+"""Why a model turn stopped that a person broke off."""
 GRAIN: Final = timedelta(seconds=1)
 """File times may be older than the clock by this much."""
 
@@ -141,14 +144,18 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
 
 
 def went_on(pen: Pen, start: Start) -> bool:
-    """Did the agent say anything under the same epoch after it had begun this call?"""
+    """Did the agent say anything under the same epoch after it had begun this call? That it was interrupted is no word
+    of its own.
+    """
     if start.event is None:
         return False
     since = start.event
-    return any(
-        isinstance(r.event, UserMessage | ModelTurn) and r.seq > since.seq and r.event.epoch == since.epoch
-        for r in pen.log.read()
-    )
+    said = (r for r in pen.log.read() if r.seq > since.seq and r.event.epoch == since.epoch)
+    return any(_is_word(r.event) for r in said)
+
+
+def _is_word(event: AnyEvent) -> bool:
+    return isinstance(event, UserMessage) or (isinstance(event, ModelTurn) and event.stop != INTERRUPTED)
 
 
 def _without_tool(recorded: Terms | None) -> Terms:

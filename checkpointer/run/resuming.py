@@ -19,7 +19,7 @@ from checkpointer.recovery import Choice, Scene, Settled, processes, queue, sett
 from checkpointer.recovery.evidence import moment
 from checkpointer.recovery.queue import Item
 from checkpointer.replay import Counters, replay
-from checkpointer.run import drift, keeper, questions, roster
+from checkpointer.run import drift, keeper, pending, questions, roster
 from checkpointer.run.files import Files
 from checkpointer.run.questions import Question
 from checkpointer.state import RunState
@@ -93,6 +93,7 @@ def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: b
     changed files and `choice` is `ask`, `LogDamaged`, what a checkpoint or restore raises; the run is let go then.
     """
     counters = Counters()
+    pending.settle(workspace.directory, log.run)
     known = replay(log, keeper.of(log), counters)
     before = known.state
     if before.status == "finished":

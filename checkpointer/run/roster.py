@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from checkpointer import lease, machine
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
+    AnyEvent,
     ModelTurn,
     RunFinished,
     RunReleased,
@@ -29,9 +30,11 @@ from checkpointer.events import (
 from checkpointer.line import peek
 from checkpointer.log import JsonlLog, JsonlRuns
 from checkpointer.record import Record
+from checkpointer.run import pending
+from checkpointer.run import session as sessions
 from checkpointer.workspace.undoing.timeline import OpenTurn
 
-SAYING = ("command", "cmd", "file_path", "path", "prompt", "query")
+SAYING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "prompt", "description")
 """Names of arguments that say most of what a call is about, the first that is there."""
 _TAIL = 1 << 16
 _LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
@@ -117,6 +120,8 @@ def read(store: Path, run: str) -> RunInfo:
     try:
         for record in log.read():
             owner = _take(info, log, record) or owner
+        for event in pending.waiting(store, run):
+            _take(info, log, _Waiting(event))
     except CheckpointerError as e:
         info.problem = e.message
     finally:
@@ -126,10 +131,21 @@ def read(store: Path, run: str) -> RunInfo:
     return info
 
 
-def _take(info: RunInfo, log: JsonlLog, record: Record) -> Any:
+class _Waiting:
+    """An event that no log has yet, read like a record."""
+
+    def __init__(self, event: AnyEvent) -> None:
+        self.event = event
+        self.seq = 0
+
+    def load(self, fetch: object = None) -> AnyEvent:
+        return self.event
+
+
+def _take(info: RunInfo, log: JsonlLog, record: Record | _Waiting) -> Any:
     """One more event. Gives the owner, where the event names a new one."""
     event = record.event
-    info.events = record.seq
+    info.events = record.seq or info.events
     info.last = moment(event.at) or info.last
     if event.commit is not None and event.commit.number is not None:
         info.checkpoint = event.commit.number
@@ -177,7 +193,7 @@ def _turn(info: RunInfo, number: int, at: str) -> TurnInfo:
     return turn
 
 
-def _call_started(info: RunInfo, log: JsonlLog, record: Record, event: ToolCallStarted) -> None:
+def _call_started(info: RunInfo, log: JsonlLog, record: Record | _Waiting, event: ToolCallStarted) -> None:
     turn_number = getattr(event, "turn", None) or info.open_turn
     step = getattr(event, "step", None)
     if turn_number is None:
@@ -228,7 +244,7 @@ def open_turns(store: Path, but: Collection[str] = ()) -> list[OpenTurn]:
                 handle = f"t{turn}" if step is None else f"t{turn}.{step}"
                 found.append(OpenTurn(info.handle, turn, (handle,), began, alive, executing=alive))
         else:
-            found += [_open(info, turn, alive) for turn in info.open_by_context.values()]
+            found += _open_turns(store, info, alive)
     return sorted(found, key=lambda t: (t.since, t.turn))
 
 
@@ -236,6 +252,16 @@ def _open(info: RunInfo, number: int, alive: bool) -> OpenTurn:
     turn = info.turns[number]
     since = turn.since if turn.since is not None else info.checkpoint
     return OpenTurn(info.handle, number, (f"t{number}.{turn.steps + 1}",), since or 1, alive)
+
+
+def _open_turns(store: Path, info: RunInfo, alive: bool) -> Iterator[OpenTurn]:
+    """The open turns of a run that is only watched; where hooks tell of it, with the calls that are open."""
+    session = sessions.load(store, info.run)
+    for turn in info.open_by_context.values():
+        if session is not None and session.turn == turn:
+            yield OpenTurn(info.handle, turn, session.owners(closing=True), session.known or 1, alive)
+        else:
+            yield _open(info, turn, alive)
 
 
 class Others(NamedTuple):

@@ -1,0 +1,238 @@
+"""One report's way: to its workspace, past the gate of its run, into facts and checkpoints, and back with an answer."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from checkpointer import home
+from checkpointer.agents import diary, protection, telling
+from checkpointer.agents import sessions as directories
+from checkpointer.agents.dialects import toolset
+from checkpointer.agents.dialects.report import Reply, Report
+from checkpointer.agents.intake import Intake
+from checkpointer.agents.naming import run_name
+from checkpointer.agents.observing import LONG, Observer, Worked
+from checkpointer.agents.scene import Scene
+from checkpointer.errors import CheckpointerError, Fenced, NoStore
+from checkpointer.run.session import JOURNAL, Session
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.workspace import Workspace
+
+TELL = "tell"
+WAIT = 20.0
+"""Seconds to wait for another hook of the same run; then the report is left for it."""
+ANSWER = 40
+"""Lines of the answer to a typed command that only looks; one that was refused has `REFUSAL` at most."""
+REFUSAL = 10
+
+
+class Visit:
+    """One report at its workspace and its run."""
+
+    def __init__(self, report: Report, scene: Scene) -> None:
+        self.report = report
+        self.scene = scene
+        self.root = b""
+        self.store: Path | None = None
+        self.intake: Intake | None = None
+        self._cut = ""
+        self._second = ""
+
+    def close(self) -> None:
+        if self.intake is not None:
+            self.intake.close()
+
+    def work(self) -> Reply:
+        """All of it. Raises our errors and OSError where nothing can be kept."""
+        directories.adopt(self.report)
+        if self.report.kind == "ignored":
+            return Reply()
+        self.root, directory = directories.place(self.report, self.scene.environ, self.scene.directory)
+        if directory is None:
+            workspace = home.make(self.root)
+        self.store = directory if directory is not None else workspace.directory
+        self.intake = intake = Intake(self.store, run_name(self.report, self.scene.environ))
+        if directory is None or not intake.place.is_dir():
+            intake.make()
+        session = intake.known()
+        if is_cheap(self.report) and session is not None and session.open and self._goes_on(session):
+            intake.add(self.report, needed=False)
+            return Reply()
+        return self._pass(directory is not None)
+
+    def _pass(self, opened: bool) -> Reply:
+        """Past the gate: whoever holds it works on everything that waits, so the report may be done by another."""
+        assert self.intake is not None
+        intake, reports = self.intake, [self.report]
+        with intake.passed(0.0) as held:
+            if held:
+                return self._hold([*intake.take(), self.report])
+        mine = self.report.kind in ("prompt", "session-start")  # it wants an answer of its own
+        if not mine:
+            intake.add(self.report, needed=not is_cheap(self.report))
+        with intake.passed(WAIT) as held:
+            if held:
+                waiting = intake.take()
+                if waiting or mine:
+                    return self._hold([*waiting, *(reports if mine else ())])
+                return Reply()
+        if mine:
+            intake.add(self.report, needed=True)
+        diary.write(self.store, self.report.agent, self.report.event, "left for the hook that is at work")
+        return Reply()
+
+    def _goes_on(self, session: Session) -> bool:
+        """Is this session's owner still the agent that reports, under the same epoch?"""
+        environ, process = self.scene.environ, self.scene.process
+        inside = environ.get("CKPT_RUN")
+        if inside:
+            return inside == session.run and environ.get("CKPT_EPOCH") == str(session.epoch)
+        return process is None or session.is_owned_by(process.pid, process.started)
+
+    # -- holding the gate
+
+    def _hold(self, reports: list[Report]) -> Reply:
+        from checkpointer.workspace.workspace import Workspace
+
+        assert self.store is not None
+        assert self.intake is not None
+        workspace = Workspace(self.root, self.store)
+        _configure(workspace)
+        session = self.intake.known()
+        based = False
+        if session is None or not self._goes_on(session) or self._released(session):
+            session, based = self._attach(workspace)
+        observer = Observer(workspace, self.intake, session)
+        worked = observer.work(reports, based=based)
+        self._after(workspace, observer, worked)
+        for text in (*workspace.notices, *workspace.store.notices):
+            diary.write(self.store, self.report.agent, self.report.event, text)
+        return self._reply(workspace, observer.session, worked)
+
+    def _released(self, session: Session) -> bool:
+        """Was the run let go, so that whoever goes on with it must claim it?"""
+        return session.released and self.report.kind in ("session-start", "prompt", "tool-start")
+
+    def _attach(self, workspace: Workspace) -> tuple[Session, bool]:
+        from checkpointer.agents import attaching
+
+        assert self.intake is not None
+        found = attaching.attach(workspace, self.intake, self.report, self.scene.process, self.scene.environ)
+        for note in found.notes:
+            diary.write(self.store, self.report.agent, self.report.event, note)
+        if found.cut:
+            self._leave_word(attaching.cut_off(found.cut))
+        self._second = found.second
+        return found.session, found.based
+
+    def _leave_word(self, text: str) -> None:
+        """Something to tell the agent at its next prompt."""
+        from checkpointer import disk
+
+        assert self.intake is not None
+        with contextlib.suppress(OSError):
+            disk.replace(self.intake.place / TELL, text.encode())
+
+    def _word(self) -> str:
+        from checkpointer import disk
+
+        assert self.intake is not None
+        with contextlib.suppress(OSError):
+            text = (self.intake.place / TELL).read_text(encoding="utf-8", errors="replace")
+            disk.remove(self.intake.place / TELL, missing_ok=True)
+            return text
+        return ""
+
+    def _after(self, workspace: Workspace, observer: Observer, worked: Worked) -> None:
+        """What a turn's end asks for: the log brought up to date, cut-off calls settled, the run let go."""
+        assert self.intake is not None
+        made, intake = worked.draft, self.intake
+        journal = intake.place / JOURNAL
+        long = journal.exists() and journal.stat().st_size > LONG
+        if not (made.flushes or long):
+            return
+        from checkpointer.agents import attaching
+
+        refused = attaching.flushed(intake, observer.session)
+        for text in refused:
+            diary.write(self.store, self.report.agent, self.report.event, f"not in the log: {text}")
+        if made.interrupted:
+            observer.session, settled = attaching.interrupted(workspace, intake, observer.session)
+            intake.keep(observer.session)
+            self._leave_word(attaching.cut_off(settled))
+        if made.ended and not self.scene.environ.get("CKPT_RUN"):
+            attaching.let_go(workspace, intake, observer.session, made.ended)
+            observer.session.released = True
+            intake.keep(observer.session)
+
+    # -- answering
+
+    def _reply(self, workspace: Workspace, session: Session, worked: Worked) -> Reply:
+        note = protection.load(self.root, self.store)
+        if worked.trouble is not None:
+            if note.lost(worked.trouble.message):
+                protection.save(self.root, self.store, note)
+                diary.write(
+                    self.store, self.report.agent, self.report.event, f"NOT PROTECTED: {worked.trouble.message}"
+                )
+        elif worked.captured is not None and note.held(worked.captured.number):
+            protection.save(self.root, self.store, note)
+        if self.report.kind not in ("prompt", "session-start") or self.report.subagent:
+            return Reply()
+        reply = Reply(person=self._protection())
+        if self._second:
+            reply.person = "\n".join(filter(None, (reply.person, self._second)))
+        if worked.draft.asked is not None:
+            reply.block = self._asked(worked.draft.asked, session.handle)
+        elif worked.draft.prompted:
+            told = (self._word(), telling.undone(workspace, worked.undone))
+            reply.context = "\n\n".join(filter(None, told))
+        return reply
+
+    def _protection(self) -> str:
+        """What the person of this session has not been told of its protection; kept as told."""
+        note = protection.load(self.root, self.store)
+        words = note.words(self.report.session)
+        if words:
+            protection.save(self.root, self.store, note)
+        return words
+
+    def _asked(self, words: list[str], run: str) -> str:
+        """The answer to a command that the person typed as a prompt."""
+        from checkpointer.agents import asking
+
+        status, text = self.scene.ask(self.root, run, words)
+        most = ANSWER if status == 0 else REFUSAL
+        return f"ckpt: {asking.shortened(text.rstrip(), most) or 'done'}"
+
+    def lost(self, error: CheckpointerError | OSError) -> Reply:
+        """Nothing could be kept: noted, and told to the person once."""
+        message = error.message if isinstance(error, CheckpointerError) else f"{error.strerror or error}"
+        diary.write(self.store, self.report.agent, self.report.event, f"{type(error).__name__}: {message}")
+        if isinstance(error, Fenced | NoStore) and self.scene.environ.get("CKPT_RUN"):
+            message = f"this agent belongs to a run that goes on elsewhere ({message})"
+        if not self.root:
+            return Reply()
+        note = protection.load(self.root, self.store)
+        note.lost(message)
+        protection.save(self.root, self.store, note)
+        if self.report.kind in ("prompt", "session-start") and not self.report.subagent:
+            return Reply(person=self._protection())
+        return Reply()
+
+
+def is_cheap(report: Report) -> bool:
+    """Does a report say nothing that the files must be read for?"""
+    if report.kind in ("tool-start", "tool-end", "batch-end"):
+        return all(call.effect == "read" or toolset.ours(call.tool) for call in report.calls)
+    return report.kind in ("subagent-end", "compact") or (report.kind == "prompt" and bool(report.subagent))
+
+
+def _configure(workspace: Workspace) -> None:
+    config = home.configuration()
+    workspace.limit = config.integer("capture.limit")
+    workspace.wait = float(config.integer("lock.wait"))
+    workspace.jobs = config.integer("capture.jobs") or None

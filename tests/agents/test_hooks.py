@@ -1,0 +1,500 @@
+"""What goes wrong with hooks in practice, each through the real hook."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.hooking import Player, Told, told, until
+from harness.manifest import same
+from harness.world import World
+
+from checkpointer.agents.dialects.report import Report
+from checkpointer.agents.intake import FULL, PLENTY, Intake
+
+
+class Claude:
+    """A session of Claude Code in a world."""
+
+    def __init__(self, player: Player, session: str = "s1") -> None:
+        self.player = player
+        self.session = session
+        self.cwd = str(player.world.root)
+        self.more: dict[str, Any] = {}
+
+    def __call__(self, event: str, **more: Any) -> dict[str, Any]:
+        given = {"session_id": self.session, "cwd": self.cwd, "hook_event_name": event, **self.more, **more}
+        return self.player.answer("claude", event, **given)
+
+    def prompt(self, text: str, **more: Any) -> dict[str, Any]:
+        return self("UserPromptSubmit", prompt=text, **more)
+
+    def before(self, call: str, tool: str = "Bash", **arguments: Any) -> dict[str, Any]:
+        return self("PreToolUse", tool_name=tool, tool_input=arguments, tool_use_id=call)
+
+    def after(self, call: str, tool: str = "Bash", **arguments: Any) -> dict[str, Any]:
+        return self("PostToolUse", tool_name=tool, tool_input=arguments, tool_use_id=call, tool_response={"ok": True})
+
+
+@pytest.fixture
+def player(world: World) -> Player:
+    return Player(world)
+
+
+@pytest.fixture
+def claude(player: Player) -> Claude:
+    return Claude(player)
+
+
+def shown(player: Player, turn: str) -> dict[str, set[str]]:
+    """Which files each step of a turn changed."""
+    document = player.world.ckpt("show", turn, "--json").json
+    return {s["handle"]: {c["path"] for c in s["changed"]} for s in document["steps"]}
+
+
+def test_a_call_whose_end_is_never_told(player: Player, claude: Claude) -> None:
+    """A failed patch, a command in the background, an interruption: the turn's end has what it changed."""
+    claude.prompt("go")
+    claude.before("c1", "apply_patch", command="*** Begin Patch")
+    player.world.write("half.txt", "half\n")
+    claude.before("c2", command="sleep 9 &", run_in_background=True)
+    claude.after("c2", command="sleep 9 &", run_in_background=True)
+    player.world.write("late.txt", "late\n")
+    assert claude("Stop", last_assistant_message="done") == {}
+    assert set().union(*shown(player, "t1").values()) == {"half.txt", "late.txt"}
+    player.world.go("undo", to=player.start)
+
+
+def test_the_first_report_takes_the_base_whichever_it_is(player: Player, claude: Claude) -> None:
+    claude.after("c0", command="true")
+    player.world.write("new.txt", "x\n")
+    claude.after("c1", command="make")
+    player.world.go("undo", to=player.start)
+
+
+def test_what_a_person_does_between_steps_is_not_the_agents(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", command="cat notes")
+    claude.after("c1", command="cat notes")
+    player.world.write("mine.txt", "mine\n")
+    claude.before("c2", command="make")
+    player.world.write("its.txt", "its\n")
+    claude.after("c2", command="make")
+    player.world.write("mine too.txt", "mine\n")
+    claude("Stop")
+    assert shown(player, "t1") == {"t1.2": {"its.txt"}}
+    player.world.ckpt("undo")
+    assert player.world.read("mine.txt") == b"mine\n"
+    assert player.world.read("mine too.txt") == b"mine\n"
+    assert not (player.world.root / "its.txt").exists()
+
+
+def test_escape_tells_nothing_and_the_next_prompt_ends_the_turn(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", command="make")
+    player.world.write("a", "1\n")
+    claude.prompt("no, otherwise")
+    player.world.write("b", "2\n")  # a person, before the agent does anything
+    claude.before("c2", command="make")
+    player.world.write("c", "3\n")
+    claude.after("c2", command="make")
+    assert shown(player, "t1") == {"t1.1": {"a"}}
+    assert shown(player, "t2") == {"t2.1": {"c"}}
+    claude("Stop")
+    verdicts = [e["verdict"] for e in player.events() if e["type"] == "tool_call_reconciled"]
+    assert verdicts == ["unreported"]
+
+
+def test_an_idle_notification_ends_the_turn(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", command="make")
+    player.world.write("a", "1\n")
+    claude("Notification", notification_type="idle_prompt")
+    assert player.world.ckpt("--json", "status").json["open_turn"] is None
+    player.world.write("b", "mine\n")
+    player.world.ckpt("undo")
+    assert (player.world.root / "b").exists()
+    assert not (player.world.root / "a").exists()
+
+
+def test_interrupted_calls_are_uncertain_where_nobody_can_tell(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", "Read", file_path="greet.py")
+    claude.before("c2", "Write", file_path="w.txt")
+    claude.before("c3", command="curl -X POST https://example.org/pay")
+    player.world.write("w.txt", "w\n")
+    claude("Interrupt")
+    items = player.world.ckpt("uncertain", "--json").json["uncertain"]
+    assert [i["tool"] for i in items] == ["Bash"]
+    assert "outside this folder" in items[0]["rule"]
+    told = claude.prompt("go on")["hookSpecificOutput"]["additionalContext"]
+    assert "cut off" in told
+    assert "Bash: UNKNOWN" in told
+    assert "w.txt" in told
+    assert claude.prompt("and on") == {}
+
+
+def test_the_directory_moves_with_the_calls(player: Player, claude: Claude) -> None:
+    """Also into a repository of its own inside: the session stays with the workspace it was started in."""
+    root = player.world.root
+    claude("SessionStart", source="startup")
+    player.world.sh("mkdir -p sub/deep && git init -q sub")
+    claude.cwd = str(root / "sub")
+    claude.prompt("go")
+    claude.cwd = str(root / "sub/deep")
+    claude.before("c1", command="make")
+    (root / "sub/deep/x").write_text("x\n")
+    claude.after("c1", command="make")
+    claude.cwd = "/tmp"
+    claude("Stop")
+    assert len(player.world.stores()) == 1
+    assert shown(player, "t1") == {"t1.1": {"sub/deep/x"}}
+
+
+def test_a_subagent_belongs_to_its_session(player: Player, claude: Claude) -> None:
+    """Its prompt begins no turn, its calls are steps of the turn, also under ids that the session uses itself."""
+    claude.prompt("go")
+    claude.before("c1", "Task", prompt="kid")
+    kid = {"agent_id": "a1", "agent_type": "worker"}
+    claude.more = kid
+    claude.prompt("kid, work")
+    claude.before("c1", command="make kid")
+    player.world.write("kid.txt", "kid\n")
+    claude.after("c1", command="make kid")
+    claude("SubagentStop", last_assistant_message="kid is done")
+    claude.more = {}
+    claude.after("c1", "Task", prompt="kid")
+    claude("Stop", last_assistant_message="done")
+    lines = player.world.ckpt("log", "--json").lines
+    assert [line["turn"] for line in lines if line["kind"] == "turn"] == ["t1"]
+    assert shown(player, "t1") == {"t1.2": {"kid.txt"}}
+    assert {e["context"] for e in player.events() if e["type"] == "model_turn"} == {"main", "agent a1"}
+
+
+def test_subagents_of_opencode_have_sessions_of_their_own(player: Player) -> None:
+    cwd = str(player.world.root)
+
+    def send(event: str, **more: Any) -> None:
+        player.say("opencode", event, cwd=cwd, **more)
+
+    send("event:session.created", properties={"info": {"id": "root"}})
+    send("chat.message", input={"sessionID": "root"}, text=["go"])
+    send("event:session.created", properties={"info": {"id": "kid", "parentID": "root"}})
+    send("chat.message", input={"sessionID": "kid"}, text=["kid, work"])
+    send("tool.execute.before", input={"tool": "bash", "sessionID": "kid", "callID": "c"}, args={"command": "make"})
+    player.world.write("kid.txt", "kid\n")
+    send(
+        "tool.execute.after", input={"tool": "bash", "sessionID": "kid", "callID": "c"}, args={}, output={"output": ""}
+    )
+    send("event:session.idle", properties={"sessionID": "kid"})
+    assert player.session()["open"]
+    send("event:session.idle", properties={"sessionID": "root"})
+    assert [r["turns"] for r in player.world.ckpt("runs", "--json").lines] == [["t1"]]
+    player.world.go("undo", to=player.start)
+
+
+def test_copilot_tells_everything_twice(player: Player) -> None:
+    player.play(told("copilot", player.world.root))
+    tools = [e["tool"] for e in player.events() if e["type"] == "tool_call_started"]
+    assert tools == ["view", "edit", "create", "bash"]
+    assert [line["turn"] for line in player.world.ckpt("log", "--json").lines if line["kind"] == "turn"] == ["t1"]
+
+
+def test_the_same_call_again_is_another_one(player: Player) -> None:
+    """Without ids, two calls with the same words are told apart by their times, and paired oldest first."""
+    base = {"session_id": "g", "cwd": str(player.world.root), "tool_name": "run_shell_command"}
+    for n in range(2):
+        call = {**base, "tool_input": {"command": "date >> dates"}}
+        player.say("gemini", "BeforeTool", **call, timestamp=f"2026-01-01T00:00:0{n}.1Z")
+        with (player.world.root / "dates").open("a") as f:
+            f.write(f"{n}\n")
+        player.say("gemini", "AfterTool", **call, timestamp=f"2026-01-01T00:00:0{n}.2Z", tool_response={})
+    player.say("gemini", "AfterAgent", session_id="g", cwd=str(player.world.root), prompt_response="ok")
+    assert shown(player, "t1") == {"t1.1": {"dates"}, "t1.2": {"dates"}}
+    assert [e["paired"] for e in player.events() if e["type"] == "tool_call_completed"] == ["guess", "guess"]
+
+
+def test_failure_is_told_in_many_ways(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", command="false")
+    claude("PostToolUseFailure", tool_name="Bash", tool_input={"command": "false"}, tool_use_id="c1", error="exit 1")
+    claude("Stop")
+    (made,) = (e for e in player.events() if e["type"] == "tool_call_completed")
+    assert made["failed"]
+    assert made["effect"] == "done"  # that it failed is no proof that it did nothing
+
+
+def test_a_batch_ends_its_calls(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", "Write", file_path="a")
+    claude.before("c2", "Write", file_path="b")
+    player.world.write("a", "a\n")
+    player.world.write("b", "b\n")
+    calls = [
+        {"tool_name": "Write", "tool_input": {"file_path": p}, "tool_use_id": c} for c, p in (("c1", "a"), ("c2", "b"))
+    ]
+    claude("PostToolBatch", tool_calls=calls)
+    assert player.session()["calls"] == {}
+    assert shown(player, "t1") == {"t1.1+2": {"a", "b"}}
+
+
+def test_a_burst_costs_one_capture(player: Player, claude: Claude) -> None:
+    """Forty ends at once: all are known, none fails, and there are far fewer checkpoints than that."""
+    claude.prompt("go")
+    base = {"session_id": "s1", "cwd": str(player.world.root), "tool_name": "Bash", "tool_input": {"command": "x"}}
+    for n in range(40):
+        player.world.write(f"f{n}", f"{n}\n")
+    running = [player.spawn(Told("claude", "PostToolUse", {**base, "tool_use_id": f"c{n}"})) for n in range(40)]
+    for pid, read in running:
+        os.close(read)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    claude("Stop")
+    assert len({e["key"] for e in player.events() if e["type"] == "tool_call_completed"}) == 40
+    assert len(player.world.ckpt("log", "--checkpoints", "--json").lines) < 12
+    player.world.go("undo", to=player.start)
+
+
+def test_the_queue_is_bounded(tmp_path: Path) -> None:
+    intake = Intake(tmp_path, "run")
+    intake.make()
+    big = Report("claude", "PreToolUse", "tool-start", "s", text="x" * 60_000)
+    taken = [intake.add(big, needed=False) for _ in range(10)]
+    assert taken.count(True) < 10
+    assert (intake.place / "queue").stat().st_size <= PLENTY
+    while intake.add(big, needed=True):
+        pass
+    assert (intake.place / "queue").stat().st_size <= FULL
+    assert len(intake.take()) > 50
+    intake.close()
+
+
+def test_looking_costs_no_scan_and_no_heavy_import(player: Player, claude: Claude) -> None:
+    """Before and after a tool that only reads: the files are not looked at, and nothing large is imported."""
+    claude.prompt("go")
+    count = len(player.world.ckpt("log", "--checkpoints", "--json").lines)
+    player.world.write("mine.txt", "mine\n")
+    script = (
+        "import sys, json; from checkpointer.__main__ import main; status = main(sys.argv[1:]);"
+        "print(json.dumps([status, sorted({n.partition('.')[0] for n in sys.modules})]))"
+    )
+    # The owner of the run is this process, so the interpreter below must be its child, as here.
+    stdin = {"session_id": "s1", "cwd": str(player.world.root), "tool_name": "Read", "tool_input": {"file_path": "x"},
+             "tool_use_id": "r1"}  # fmt: skip
+    for event in ("PreToolUse", "PostToolUse"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, "hook", "claude", event], input=json.dumps(stdin), env=player.world.env,
+            capture_output=True, text=True, cwd=player.world.root,
+        )  # fmt: skip
+        status, modules = json.loads(done.stdout)
+        assert (status, done.stderr) == (0, "")
+        assert not {"pydantic", "pygit2", "click", "watchdog", "psutil", "tomlkit"}.intersection(modules)
+    assert len(player.world.ckpt("log", "--checkpoints", "--json").lines) == count
+    claude("Stop")
+    assert [e["tool"] for e in player.events() if e["type"] == "tool_call_started"] == ["Read"]
+    player.world.ckpt("show", "t1", ok=2)  # it changed nothing
+
+
+def test_our_own_tools_are_no_steps(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", command="make")
+    player.world.write("a", "1\n")
+    claude.after("c1", command="make")
+    claude.before("c2", "mcp__ckpt__undo")
+    player.world.ckpt("undo", env={"CKPT_RUN": "r1"})
+    claude.after("c2", "mcp__ckpt__undo")
+    claude("Stop")
+    assert [e["tool"] for e in player.events() if e["type"] == "tool_call_started"] == ["Bash"]
+    assert claude.prompt("next") == {}  # it was the agent's own undo: nobody tells it
+
+
+@pytest.mark.parametrize("sent", [b"", b"not json", b"[1, 2]", b'{"a": ', b"\xff\xfe\x00", b'"text"', b"{}" * 5])
+def test_whatever_is_sent_the_agent_goes_on(player: Player, sent: bytes) -> None:
+    for words in (["hook", "claude", "Unheard"], ["hook", "claude"], ["hook", "nobody", "X"], ["hook"]):
+        result = player.world.ckpt(*words, input=sent) if words == ["hook", "claude", "Unheard"] else None
+        if result is not None:
+            assert (result.status, result.stdout, result.stderr) == (0, b"", b"")
+    assert player.hook(Told("nobody", "X", {})) == ""
+    assert "passed over" in player.problems
+    assert "no agent is called" in player.problems
+
+
+def test_switched_off(player: Player) -> None:
+    player.world.env["CKPT_OFF"] = "1"
+    for one in told("codex", player.world.root):
+        assert player.hook(one) == ""
+    assert player.world.stores() == []
+
+
+def test_a_loss_of_protection_is_told_once_and_so_is_its_end(player: Player, claude: Claude) -> None:
+    root = player.world.root
+    aside = root.with_name("aside")
+    assert claude.prompt("one") == {}
+    claude("Stop")
+    root.rename(aside)  # the files cannot be read any more
+    said = []
+    for event in ("UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "UserPromptSubmit"):
+        stdin = {"session_id": "s1", "cwd": str(root), "prompt": f"p {event}", "tool_name": "Bash", "tool_use_id": "c1",
+                 "tool_input": {"command": "make"}}  # fmt: skip
+        said.append(player.hook(Told("claude", event, stdin), cwd=Path("/")))
+    assert [bool(s) for s in said] == [True, False, False, False, False]
+    message = json.loads(said[0])["systemMessage"]
+    assert message.startswith("ckpt: NOT PROTECTED since")
+    status = player.world.ckpt("-C", str(root), "status", cwd=Path("/"))
+    assert "NOT PROTECTED" in status.out
+    aside.rename(root)
+    claude.before("c9", command="make")  # kept again from here on
+    said = [json.dumps(claude.prompt("three")), json.dumps(claude.prompt("four"))]
+    assert "protected again" in said[0]
+    assert "again" not in said[1]
+    other = Claude(player, "s2")
+    assert other.prompt("hello") == {}
+
+
+def test_a_directory_that_must_not_be_a_workspace(player: Player) -> None:
+    home = str(player.world.home)
+    stdin = {"session_id": "s", "cwd": home, "hook_event_name": "SessionStart"}
+    said = json.loads(player.hook(Told("claude", "SessionStart", stdin), cwd=player.world.home))
+    assert "NOT PROTECTED" in said["systemMessage"]
+    for n in range(3):
+        again = {**stdin, "hook_event_name": "UserPromptSubmit", "prompt": f"{n}"}
+        assert player.hook(Told("claude", "UserPromptSubmit", again), cwd=player.world.home) == ""
+    assert player.world.stores() == []
+
+
+def test_what_is_logged_is_redacted_and_bounded(player: Player, claude: Claude) -> None:
+    secret = "ghp_" + "Zz9" * 12
+    claude.prompt(f"use {secret} please")
+    claude.before("c1", command=f"curl -H 'Authorization: Bearer {secret}' x")
+    claude("PostToolUse", tool_name="Bash", tool_input={"command": "x"}, tool_use_id="c1", tool_response="y" * 10**6)
+    claude("Stop")
+    raw = b"".join(p.read_bytes() for p in player.world.store.rglob("*") if p.is_file() and "shadow.git" not in str(p))
+    assert secret.encode() not in raw
+    assert sum(p.stat().st_size for p in player.world.store.glob("runs/*/*") if p.is_file()) < 100_000
+    assert b"(redacted)" in raw
+
+
+def test_unprotected_runs_say_nothing_twice_in_the_log(player: Player, claude: Claude) -> None:
+    for _ in range(3):
+        player.say("claude", "Nonsense", session_id="s")
+    big = "z" * 3000
+    for _ in range(120):
+        player.hook(Told("claude", big, {"session_id": "s"}))
+    assert sum(path.stat().st_size for path in player.world.state.rglob("hooks.log")) < 600_000
+
+
+AGENT = """
+import json, subprocess, sys, time
+for line in sys.stdin:
+    event, stdin = json.loads(line)
+    done = subprocess.run([sys.executable, "-P", "-m", "checkpointer", "hook", "claude", event],
+                          input=json.dumps(stdin), capture_output=True, text=True)
+    print(done.stdout.strip() or "{}", flush=True)
+"""
+
+
+class Process:
+    """An agent in a process of its own, which can be killed."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", AGENT], cwd=world.root, env=world.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, start_new_session=True,
+        )  # fmt: skip
+
+    def __call__(self, event: str, **stdin: Any) -> dict[str, Any]:
+        assert self.child.stdin is not None
+        assert self.child.stdout is not None
+        given = {"session_id": "s1", "cwd": str(self.world.root), **stdin}
+        self.child.stdin.write(json.dumps([event, given]) + "\n")
+        self.child.stdin.flush()
+        found: dict[str, Any] = json.loads(self.child.stdout.readline())
+        return found
+
+    def kill(self) -> None:
+        os.killpg(self.child.pid, signal.SIGKILL)
+        self.child.wait()
+        for pipe in (self.child.stdin, self.child.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def test_an_agent_is_killed_inside_a_tool_and_comes_back(player: Player) -> None:
+    """Its turn is cut off, its calls are judged by the files, and it is told so when it goes on with its session."""
+    first = Process(player.world)
+    first("SessionStart", source="startup")
+    first("UserPromptSubmit", prompt="pay and write")
+    first("PreToolUse", tool_name="Bash", tool_input={"command": "pay 42"}, tool_use_id="c1")
+    player.world.write("half.txt", "half\n")
+    first.kill()
+    with until("the run is seen as dead") as done:
+        while not done("died" in player.world.ckpt("runs").out):
+            pass
+    assert "cut off" in player.world.ckpt("status").out
+    second = Process(player.world)
+    second("SessionStart", source="resume")
+    said = second("UserPromptSubmit", prompt="go on")["hookSpecificOutput"]["additionalContext"]
+    assert "Bash: UNKNOWN" in said
+    assert "half.txt" in said
+    second("Stop")
+    second.kill()
+    (item,) = player.world.ckpt("uncertain", "--json").json["uncertain"]
+    assert item["tool"] == "Bash"
+    assert [r["turns"] for r in player.world.ckpt("runs", "--json").lines] == [["t1", "t2"]]
+    player.world.ckpt("verify")
+
+
+def test_a_dead_agents_run_is_closed_by_the_next_session(player: Player, claude: Claude) -> None:
+    first = Process(player.world)
+    first("UserPromptSubmit", prompt="go")
+    first("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="c1")
+    player.world.write("whose.txt", "?\n")
+    first.kill()
+    other = Claude(player, "another")
+    other.prompt("hello")
+    runs = {r["run"]: r["status"] for r in player.world.ckpt("runs", "--json").lines}
+    assert runs == {"r1": "interrupted", "r2": "running"}
+    assert (player.world.root / "whose.txt").exists()
+
+
+def test_two_sessions_at_once(player: Player, claude: Claude) -> None:
+    """Each has its own turns; what both may have written belongs to both, and is not undone without being told."""
+    other = Claude(player, "s2")
+    claude.prompt("a")
+    other.prompt("b")
+    claude.before("c1", command="make a")
+    other.before("d1", command="make b")
+    player.world.write("ab", "?\n")
+    claude.after("c1", command="make a")
+    other.after("d1", command="make b")
+    claude("Stop")
+    other("Stop")
+    refused = player.world.ckpt("undo", ok=3)
+    assert "worked at the same time" in refused.err
+    other.prompt("c")
+    other.before("d2", command="make c")
+    player.world.write("only b", "b\n")
+    other.after("d2", command="make c")
+    other("Stop")
+    player.world.ckpt("undo")
+    assert not (player.world.root / "only b").exists()
+
+
+def test_the_session_cache_may_be_lost_at_any_time(player: Player, claude: Claude) -> None:
+    claude.prompt("go")
+    claude.before("c1", command="make")
+    (cache,) = player.world.store.glob("hooks/*/session.json")
+    cache.unlink()
+    player.world.write("a", "1\n")
+    claude.after("c1", command="make")
+    cache.write_text("{}")
+    claude("Stop", last_assistant_message="done")
+    assert shown(player, "t1") == {"t1.1": {"a"}}
+    same(player.world.files(), player.world.files())
+    assert len([e for e in player.events() if e["type"] == "tool_call_completed"]) == 1
