@@ -173,31 +173,43 @@ def append(fd: int, data: bytes, *, path: object = None, durable: bool = True) -
         sync(fd, path)
 
 
-def replace(path: AnyPath, data: bytes, *, mode: int = PRIVATE_FILE, durable: bool = True) -> None:
+def replace(
+    path: AnyPath,
+    data: bytes,
+    *,
+    mode: int = PRIVATE_FILE,
+    durable: bool = True,
+    owner: tuple[int, int] | None = None,
+    temporary: str | None = None,
+) -> None:
     """Set a file's whole content by temporary file, sync, rename, sync of the directory.
 
     At any moment, and after a power loss, the name holds the old bytes or the new ones. With `durable=False` a power
-    loss may also leave it empty: only for files that are checked when read and can be deleted. On an error the
-    temporary file is removed. Raises OSError.
+    loss may also leave it empty: only for files that are checked when read and can be deleted. `owner` is the user and
+    group that the file gets; `temporary` the name in the same directory that a kill may leave behind, for who sweeps
+    it. On an error the temporary file is removed. Raises OSError.
     """
     target = os.fspath(path)
     name = os.fsdecode(target)
     directory = os.path.dirname(name) or "."
-    temporary = f"{name}.{os.getpid()}.tmp"
+    beside = f"{name}.{os.getpid()}.tmp" if temporary is None else os.path.join(directory, temporary)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)  # ours, from a process that had this number before
-    fd = create(temporary, mode=mode)
+        os.unlink(beside)  # ours, from a process that had this number before
+    fd = create(beside, mode=mode)
     try:
         try:
+            if owner is not None:
+                os.fchown(fd, *owner)
+                os.fchmod(fd, mode)  # giving a file away takes its special bits
             write_all(fd, data)
             if durable:
-                sync(fd, temporary)
+                sync(fd, beside)
         finally:
             os.close(fd)
-        rename(temporary, name)
+        rename(beside, name)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(beside)
         raise
     if durable:
         sync_directory(directory)

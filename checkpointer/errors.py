@@ -57,6 +57,12 @@ class NoStore(Failed):
     code = "no-store"
 
 
+class Unconfigurable(Failed):
+    """An agent's configuration is not one that can be changed safely; it is as it was. `details` have the snippet."""
+
+    code = "configuration"
+
+
 class NothingToDo(CheckpointerError):
     """Nothing to undo, redo or restore; nothing was written."""
 

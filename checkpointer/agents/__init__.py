@@ -1,1 +1,1 @@
-"""Agent programs: what they speak, and how their sessions become runs."""
+"""Agent programs: how they are configured, what they speak, how their sessions become runs."""

@@ -34,6 +34,8 @@ COMMANDS: dict[str, Entry] = {
     "pin": Entry(_CLI + "save:pin", "go back", "P [-m LABEL]", "keep a checkpoint for good, or name it"),
     "run": Entry(_CLI + "run:run", "agents", "[--agent NAME] [--] CMD...", "run a command that can be undone"),
     "resume": Entry(_CLI + "resume:resume", "agents", "[RUN] [--keep|--restore]", "go on with a run that was cut off"),
+    "install": Entry(_CLI + "install:install", "agents", "[AGENT...]", "put ckpt into agents; alone: which there are"),
+    "uninstall": Entry(_CLI + "install:uninstall", "agents", "AGENT...|--all", "take ckpt out of agents again"),
     "runs": Entry(_CLI + "run:runs", "runs", "", "who worked here, since when, how it ended"),
     "events": Entry(_CLI + "events:events", "runs", "[RUN]", "a run's log, event by event"),
     "uncertain": Entry(_CLI + "uncertain:uncertain", "runs", "[U]", "calls whose outcome nobody knows"),

@@ -111,7 +111,8 @@ class Shell:
         return in_child(act, cwd=self.root, env=self.env)
 
     def type(self, line: str) -> Done:
-        """Run one line of a transcript."""
+        """Run one line of a transcript; `BASE` in it is the directory that holds everything."""
+        line = line.replace("BASE", str(self.base))
         words = shlex.split(line)
         env = dict(w.split("=", 1) for w in words[:1] if re.match("[A-Z_]+=", w))
         words = words[len(env) :]
@@ -119,7 +120,7 @@ class Shell:
             return self.ckpt(*words[1:], **env)
         if words[0] in ("step", "turn"):
             return self.work(words[1], words[2], words[3])
-        line = re.sub(r"\bckpt\b", f"{sys.executable} -P -m checkpointer", line)
+        line = re.sub(r"(?<![\w/])ckpt\b", f"{sys.executable} -P -m checkpointer", line)
         return self.sh(re.sub(r"\bpython\b(?! -P)", sys.executable, line))
 
 

@@ -1,0 +1,1 @@
+"""Configuration files of others, changed without touching a byte that is not ours."""

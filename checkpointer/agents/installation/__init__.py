@@ -1,0 +1,1 @@
+"""ckpt put into an agent's configuration and taken out again: decided, done, noted."""

@@ -1,0 +1,197 @@
+"""What an install or an uninstall would change, decided from the files as they are; nothing is written here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from checkpointer.agents.editing import document
+from checkpointer.agents.editing.trouble import Unfit
+from checkpointer.agents.editing.values import holds, ours_in
+from checkpointer.agents.installation import change, ledger
+from checkpointer.agents.installation.change import Change
+from checkpointer.agents.installation.ledger import Installed
+from checkpointer.agents.recipes.recipe import Caller, Merged, Owned, Recipe, Site, path_in
+from checkpointer.errors import Unconfigurable
+
+BEFORE = ".before-ckpt"
+"""The suffix of the file beside a configuration that holds it as it was before us."""
+EDITED = ".edited"
+"""The suffix of what was ours and was changed since: it is moved aside, not removed."""
+
+
+@dataclass
+class Plan:
+    """The changes in the order in which they are made. `entries`: how many hooks go into, or out of, which file."""
+
+    changes: list[Change] = field(default_factory=list)
+    entries: dict[Path, int] = field(default_factory=dict)
+    owned: list[Path] = field(default_factory=list)
+    backups: list[Path] = field(default_factory=list)
+    aside: list[Path] = field(default_factory=list)
+    created: list[Path] = field(default_factory=list)
+    touched: list[Path] = field(default_factory=list)
+
+
+def backup_of(path: Path) -> Path:
+    return path.with_name(path.name + BEFORE)
+
+
+def install(recipe: Recipe, site: Site, caller: Caller) -> Plan:
+    """What is missing, in an order in which the hooks come last. Raises Unconfigurable, with what to paste by hand."""
+    plan = Plan()
+    known = ledger.load(recipe.name, recipe.directory(site))
+    parts = recipe.parts(recipe, site, caller)
+    for part in sorted(parts, key=lambda p: isinstance(p, Merged)):
+        plan.touched.append(part.path)
+        try:
+            if isinstance(part, Owned):
+                _own(plan, part, known)
+            else:
+                _merge(plan, part, recipe, site)
+            for made in plan.changes:
+                change.check(made)
+        except Unfit as e:
+            raise refusal(part, e) from e
+    return plan
+
+
+def refusal(part: Merged | Owned, why: Unfit) -> Unconfigurable:
+    """What is said where a file cannot be changed by us."""
+    if isinstance(part, Owned):
+        snippet = part.content.decode()
+    else:
+        snippet = document.added(part.form, part.skeleton, part.entries)
+    return Unconfigurable(
+        f"{part.path} {why}",
+        kept="nothing was written",
+        path=str(part.path),
+        snippet=snippet,
+    )
+
+
+def _own(plan: Plan, part: Owned, known: Installed | None) -> None:
+    data = change.read(part.path)
+    if data == part.content:
+        return
+    if data is not None and part.mark not in data:
+        raise Unfit("is in the way: it is not a file of ckpt")
+    if data is None:
+        plan.created.append(part.path)
+    elif _edited(part, data, known):
+        aside = part.path.with_name(part.path.name + EDITED)
+        plan.changes.append(Change(aside, change.read(aside), data, part.mode))
+        plan.aside.append(aside)
+    plan.owned.append(part.path)
+    plan.changes.append(Change(part.path, data, part.content, part.mode))
+
+
+def _edited(part: Owned, data: bytes, known: Installed | None) -> bool:
+    """Did somebody change a file of ours?"""
+    return data != part.content and (known is None or known.digests.get(str(part.path)) != ledger.digest(data))
+
+
+def _merge(plan: Plan, part: Merged, recipe: Recipe, site: Site) -> None:
+    data = change.read(part.path)
+    text = document.text_of(data) if data is not None else part.skeleton
+    value = document.value_of(part.form, text)
+    if data is not None and holds(value, part.entries, recipe.ours):
+        return
+    kept = change.read(backup_of(part.path))
+    if any(ours_in(value, recipe.ours)):
+        base = _restored(part, recipe, site, text, kept)
+    else:
+        base, kept = text, None  # a copy of what stands here now, not of what stood here once
+    if data is None:
+        plan.created.append(part.path)
+    elif kept is None and not (base != text and _says_nothing(part, base)):
+        backup = backup_of(part.path)
+        plan.changes.append(Change(backup, change.read(backup), base.encode(), 0o600))
+        plan.backups.append(backup)
+    plan.entries[part.path] = len(part.entries)
+    plan.changes.append(Change(part.path, data, document.added(part.form, base, part.entries).encode()))
+
+
+def _restored(part: Merged, recipe: Recipe, site: Site, text: str, kept: bytes | None) -> str:
+    """The text as it was before us; where others changed it since, without what is ours."""
+    before = document.text_of(kept) if kept is not None else None
+    if before is not None:
+        value = document.value_of(part.form, text)
+        for called in {path_in(found) for found in ours_in(value, recipe.ours)}:
+            caller = Caller(called if os.path.isabs(called) else "")
+            for other in (*recipe.parts(recipe, site, caller), *recipe.elsewhere(recipe, site, caller)):
+                if isinstance(other, Merged) and other.path == part.path and _written(other, before) == text:
+                    return before
+    return document.removed(part.form, text, recipe.ours, before)
+
+
+def _written(part: Merged, before: str) -> str | None:
+    try:
+        return document.added(part.form, before, part.entries)
+    except Unfit:
+        return None
+
+
+def uninstall(recipe: Recipe, site: Site) -> Plan:
+    """What is ours, in an order in which the hooks go first. Raises Unconfigurable."""
+    plan = Plan()
+    known = ledger.load(recipe.name, recipe.directory(site))
+    rest: list[Change] = []
+    for part in _everywhere(recipe, site):
+        plan.touched.append(part.path)
+        try:
+            if isinstance(part, Owned):
+                _disown(plan, rest, part, known)
+            else:
+                _unmerge(plan, rest, part, recipe, site)
+            for made in (*plan.changes, *rest):
+                change.check(made)
+        except Unfit as e:
+            raise Unconfigurable(f"{part.path} {e}", kept="nothing was written", path=str(part.path), snippet="") from e
+    plan.changes += rest
+    return plan
+
+
+def _everywhere(recipe: Recipe, site: Site) -> list[Merged | Owned]:
+    """The parts, in every place where they may have been put."""
+    caller = Caller("/ckpt" if site.project is None else "")
+    parts = list(recipe.parts(recipe, site, caller))
+    known = {p.path for p in parts}
+    return parts + [p for p in recipe.elsewhere(recipe, site, caller) if p.path not in known]
+
+
+def _disown(plan: Plan, rest: list[Change], part: Owned, known: Installed | None) -> None:
+    data = change.read(part.path)
+    if data is None or part.mark not in data:
+        return
+    if known is not None and _edited(part, data, known):
+        aside = part.path.with_name(part.path.name + EDITED)
+        rest.append(Change(aside, change.read(aside), data, part.mode))
+        plan.aside.append(aside)
+    plan.owned.append(part.path)
+    rest.append(Change(part.path, data, None, part.mode))
+
+
+def _unmerge(plan: Plan, rest: list[Change], part: Merged, recipe: Recipe, site: Site) -> None:
+    backup = backup_of(part.path)
+    kept = change.read(backup)
+    data = change.read(part.path)
+    if kept is not None:
+        rest.append(Change(backup, kept, None))
+    if data is None:
+        return
+    text = document.text_of(data)
+    ours = list(ours_in(document.value_of(part.form, text), recipe.ours))
+    if not ours:
+        return
+    left = _restored(part, recipe, site, text, kept)
+    plan.entries[part.path] = len(ours)
+    alone = kept is None and _says_nothing(part, left)
+    plan.changes.append(Change(part.path, data, None if alone else left.encode()))
+
+
+def _says_nothing(part: Merged, text: str) -> bool:
+    """Is nothing left of a file but what we began it with?"""
+    bare = "".join(text.split())
+    return bare in ("", "{}", "".join(part.skeleton.split()))

@@ -1,0 +1,1 @@
+"""What each agent program needs: where its configuration is, what goes in, how its trust works."""
