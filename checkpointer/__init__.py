@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from checkpointer.run.desk import ToolCall as ToolCall
     from checkpointer.run.desk import Turn as Turn
     from checkpointer.run.driven import Run as Run
+    from checkpointer.run.freshness import observe as observe
     from checkpointer.run.opening import open_run as open_run
     from checkpointer.tools import Absent as Absent
     from checkpointer.tools import Conflict as Conflict
@@ -43,6 +44,7 @@ _HOMES = {
     "checkpointer.run.calling": ("environment",),
     "checkpointer.run.desk": ("Answer", "Ask", "Deny", "ToolCall", "Turn"),
     "checkpointer.run.driven": ("Run",),
+    "checkpointer.run.freshness": ("observe",),
     "checkpointer.run.opening": ("open_run",),
     "checkpointer.tools": ("Absent", "Conflict", "Match", "NoEffect", "Partial", "Unknown", "tool"),
 }

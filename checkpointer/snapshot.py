@@ -43,7 +43,8 @@ def plain(of: RunState) -> dict[str, Any]:
     data["commit"] = of.commit.model_dump() if of.commit else None
     data["messages"] = {context: [_short(row) for row in trail.rows()] for context, trail in of.messages.items()}
     data["trajectory"] = of.trajectory.rows()
-    for name in ("over", "signatures", "named"):
+    data["readings"] = of.readings.rows()
+    for name in ("over", "signatures", "named", "watched"):
         data[name] = getattr(of, name).entries()
     data["over"] = [_row(Call._make(row)) for _, row in data["over"]]
     data["live"] = [_row(call) for call in of.live.values()]
@@ -122,6 +123,8 @@ def restored(data: dict[str, Any]) -> RunState:
         "tools": tuple(Declared(name=name, digest=digest) for name, digest in data["tools"]),
         "commit": _commit(data["commit"]),
         "usage": Tokens._make(data["usage"]),
+        "watched": Ledger(int, ((key, seq) for key, seq in data["watched"])),
+        "readings": Trail(int, data["readings"]),
         "resumptions": tuple(Resumption._make(r) for r in data["resumptions"]),
         "compactions": tuple(Compaction._make(c) for c in data["compactions"]),
         "messages": FrozenDict(

@@ -37,7 +37,9 @@ class CarriedCall(Fact):
 
 
 class Process(Fact):
-    """The tool's own process and its group, with the start time that tells it from a later one of that number."""
+    """The process that the tool runs in, and the group that it leads, in which what the tool starts stays; with the
+    start time that tells it from a later one of that number.
+    """
 
     pid: int
     group: int
@@ -104,7 +106,8 @@ class ToolCallCompleted(_Call):
 
     `source` says who knows. `failed` marks a result that is an error to the model, whatever the effect. With
     `again` a proven failure is not told to the model: the same slot is tried again. `paired: guess` marks an observed
-    end that carried no call id. `observed` is `[{"path", "blob"}]`: the files that were read, as they were.
+    end that carried no call id. `observed` is `[{"path", "blob"}]`: the `files` that were read, by the id git has for
+    their content, null for one that was not there.
     """
 
     type: Literal["tool_call_completed"] = "tool_call_completed"
@@ -116,6 +119,7 @@ class ToolCallCompleted(_Call):
     trust: Trust = "untrusted"
     paired: Literal["id", "guess"] = "id"
     fresh_for_s: int | None = None
+    files: int | None = None
     result: Content = ABSENT
     observed: Note = ABSENT
 

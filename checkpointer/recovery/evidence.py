@@ -113,6 +113,7 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
     effect = broader(call.effect, tool.effect) if tool is not None else call.effect
     arguments = start.event.arguments if start.event is not None else ABSENT
     own = start.event.process if start.event is not None else None
+    begun = moment(start.event.at) if start.event is not None else None
     observed, looks = state.mode == "observed", effect == "workspace"
     return Case(
         tool=call.tool,
@@ -127,7 +128,7 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
         clock=max(filter(None, (moment(state.at), start.last)), default=None),
         owner=start.fate,
         dead=start.dead,
-        processes=processes.living(call.key, own, start.owner) if call.started and effect != "read" else (),
+        processes=processes.living(call.key, own, start.owner, begun) if call.started and effect != "read" else (),
         reason=doubt.reason if doubt is not None else "crash",
         error=_error(pen, state, call),
         arguments=arguments,

@@ -1,7 +1,7 @@
 """The processes of a call that was cut off: which still live, as far as this machine can tell.
 
-Two traces lead to them: the group that the call's start names, and `CKPT_KEY`, which a tool that passes
-`checkpointer.environment()` on leaves in the environment of whatever it starts.
+Two traces lead to them: the process group that the call's start names, of which those count that began after it, and
+`CKPT_KEY`, which a tool that passes `checkpointer.environment()` on leaves in the environment of whatever it starts.
 """
 
 from __future__ import annotations
@@ -9,13 +9,32 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from checkpointer import machine
 from checkpointer.events import Holder, Process
 
+SLACK: Final = timedelta(seconds=2)
+"""When a process began is known less exactly than when an event was written."""
 
-def living(key: str, process: Process | None, owner: Holder | None) -> tuple[int, ...] | None:
-    """Process numbers that still work on a call; None where that cannot be told. `owner` is who started the call."""
+
+def own() -> Process | None:
+    """This process as the start of a call names it: where it leads a group of its own, and what a tool starts stays in
+    that group. None where others share the group, which then tells nothing.
+    """
+    pid = os.getpid()
+    if os.getpgrp() != pid:
+        return None
+    return Process(pid=pid, group=pid, started=machine.started(pid) or "")
+
+
+def living(
+    key: str, process: Process | None, owner: Holder | None, since: datetime | None = None
+) -> tuple[int, ...] | None:
+    """Process numbers that still work on a call; None where that cannot be told. `owner` is who started the call, at
+    `since`.
+    """
     here = machine.holder()
     if owner is not None and owner.host == here.host and owner.boot and here.boot and owner.boot != here.boot:
         return ()  # another boot: whatever it was, it is gone
@@ -23,7 +42,7 @@ def living(key: str, process: Process | None, owner: Holder | None) -> tuple[int
         return None
     found = set(_marked(key))
     if process is not None and _group_lives(process):
-        found.add(process.group)
+        found |= _members(process, since)
     return tuple(sorted(found - {os.getpid()}))
 
 
@@ -37,6 +56,25 @@ def _group_lives(process: Process) -> bool:
     leader = machine.started(process.group)
     # Its leader may be gone while others of the group live; but a leader of another time leads another group.
     return process.group != process.pid or not leader or not process.started or leader == process.started
+
+
+def _members(process: Process, since: datetime | None) -> set[int]:
+    """Who lives in a group and began after `since`: what was there before the call is no work of it."""
+    import psutil
+
+    found = set()
+    for pid in psutil.pids():
+        try:
+            if os.getpgid(pid) != process.group or machine.started(pid) == machine.GONE:
+                continue
+            began = datetime.fromtimestamp(psutil.Process(pid).create_time(), UTC)
+        except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
+            continue
+        except psutil.Error:
+            began = None
+        if began is None or since is None or began >= since - SLACK:
+            found.add(pid)
+    return found
 
 
 def of_run(run: str, root: str) -> tuple[int, ...]:

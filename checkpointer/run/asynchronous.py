@@ -21,6 +21,7 @@ from checkpointer.run import approvals, turnstile
 from checkpointer.run.calling import TRIES, Calling, Execution, current
 from checkpointer.run.desk import Answer, Desk, ToolCall, Turn
 from checkpointer.run.driven import Run, needs_lock, refuse_own
+from checkpointer.run.freshness import Stale
 from checkpointer.state import Place, RunState
 from checkpointer.tools import NoEffect, Tool
 
@@ -71,6 +72,10 @@ class AsyncRun:
     @property
     def notices(self) -> list[str]:
         return self._run.notices
+
+    @property
+    def stale(self) -> list[Stale]:
+        return self._run.stale
 
     def context(self, name: str = MAIN) -> list[dict[str, Any]]:
         """As `Run.context`; not to be awaited: what it reads was mostly read before."""

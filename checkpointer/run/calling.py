@@ -22,6 +22,7 @@ from checkpointer.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
+from checkpointer.recovery import processes
 from checkpointer.run import approvals
 from checkpointer.run.acceptance import misfit
 from checkpointer.run.contents import UNKNOWN, result
@@ -49,6 +50,7 @@ class Execution:
     found: str | None
     parent: Execution | None
     desk: Desk = field(repr=False)
+    observed: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
 
     def run(self) -> Any:
         """What the tool's function gives: a result, or a coroutine for it."""
@@ -170,6 +172,7 @@ class Calling:
             args_digest=call.digest,
             terms=tool.terms(),
             parent=parent.call.key if parent is not None else None,
+            process=processes.own() if tool.effect != "read" else None,
             call_id=call.id,
             turn=turn,
             step=step,
@@ -242,6 +245,8 @@ class Calling:
             attempt=ran.attempt,
             result=value,
             fresh_for_s=terms.fresh_for_s,
+            files=len(ran.observed) or None,
+            observed=list(ran.observed.values()) or ABSENT,
             context=ran.call.context,
             **facts,
             **(files.verified() if ran.writes else files.now()),

@@ -18,6 +18,7 @@ from checkpointer.events import (
 from checkpointer.events import Usage as Tokens
 from checkpointer.run import acceptance
 from checkpointer.run.desk import Desk, Turn
+from checkpointer.run.freshness import Stale
 from checkpointer.state import RunState
 
 
@@ -27,6 +28,8 @@ class Conversation:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.notices: list[str] = []
+        self.stale: list[Stale] = []
+        """What the run had seen before it was resumed, and what holds no more, or may not."""
 
     # -- looking
 

@@ -24,7 +24,7 @@ from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore,
 from checkpointer.events import Declared, Durability, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Pen, claim
 from checkpointer.replay import replay
-from checkpointer.run import drift, inheriting, roster, settling
+from checkpointer.run import drift, freshness, inheriting, roster, settling
 from checkpointer.run.asynchronous import AsyncRun
 from checkpointer.run.contents import Contents
 from checkpointer.run.desk import Desk, Policy
@@ -330,6 +330,9 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
     desk.take_up()
     settling.settle(desk)
     desk.take_up()
+    if resumed:
+        run.stale = freshness.look(desk.pen.log, desk.state, desk.files.workspace, run.handle, desk.tools)
+        run.notices += [one.words for one in run.stale]
 
 
 def _text(word: str) -> str:

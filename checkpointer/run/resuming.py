@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from checkpointer import lease, machine
 from checkpointer.errors import Busy, Finished
-from checkpointer.events import ABSENT, ToolCallCompleted, WorkspaceChanged
+from checkpointer.events import ABSENT, WorkspaceChanged
 from checkpointer.log import JsonlLog, Pen, claim
 from checkpointer.recovery import Choice, Scene, Settled, processes, queue, settle, word
 from checkpointer.recovery.evidence import moment
 from checkpointer.recovery.queue import Item
 from checkpointer.replay import Counters, replay
-from checkpointer.run import drift, keeper, pending, questions, roster
+from checkpointer.run import drift, freshness, keeper, pending, questions, roster
 from checkpointer.run.files import Files
 from checkpointer.run.questions import Question
 from checkpointer.state import RunState
@@ -35,8 +35,8 @@ class Resumed:
     """A run that this process owns now, and what there is to say. `died` says that nobody had let it go.
 
     `finished` counts the calls that will not run again, `undone` what was taken back since; `missing` are names of
-    variables that its command was started with and that are not set now; `stale` are observations that are older than
-    their tools allow. `uncertain` is left open, `asked` waits for a person's yes.
+    variables that its command was started with and that are not set now; `stale` are observations that
+    hold no more, or may not. `uncertain` is left open, `asked` waits for a person's yes.
     """
 
     pen: Pen
@@ -159,7 +159,7 @@ def _see_to(resumed: Resumed, choice: Choice) -> None:
     if events:
         pen.append(*events)
     resumed.settled = settle(Scene(pen, files, None, choice))
-    resumed.stale = _stale(pen)
+    resumed.stale = [one.words for one in freshness.look(pen.log, pen.state, workspace, resumed.handle)]
     resumed.uncertain = queue.items(pen.log, pen.state)
     resumed.asked = [one for one in questions.pending(pen.log, pen.state) if not one.answered]
 
@@ -186,23 +186,6 @@ def _undone(workspace: Workspace, state: RunState) -> list[str]:
             what = operation.unit if checkpoint.kind == "restore" else f"{checkpoint.kind} of {operation.unit}"
             out.append(f"{what} (checkpoint {checkpoint.number})")
     return out
-
-
-def _stale(pen: Pen) -> list[str]:
-    """The newest observation of each tool that is past its time, with its age."""
-    found: dict[str, str] = {}
-    for record in pen.log.read():
-        event = record.event
-        if not isinstance(event, ToolCallCompleted) or event.fresh_for_s is None:
-            continue
-        call, at = pen.state.call(event.key), moment(event.at)
-        if call is None or at is None:
-            continue
-        age = (datetime.now(UTC) - at).total_seconds()
-        found.pop(call.tool, None)
-        if age > event.fresh_for_s:
-            found[call.tool] = f"{call.tool} is {age:.0f} s old and was good for {event.fresh_for_s} s"
-    return list(found.values())
 
 
 def _words(command: object) -> tuple[str, ...]:

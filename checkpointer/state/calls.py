@@ -133,10 +133,19 @@ def completed(draft: Draft, e: ToolCallCompleted) -> None:
     if e.effect == "partial" and e.source == "tool":
         raise IllegalEvent("a call that went halfway is uncertain until it is settled", key=e.key)
     status = move(call, "again" if e.again else e.effect, e.key)
+    if e.effect != "none" and (e.fresh_for_s is not None or _may_be_checked_again(call)):
+        draft.watched.put(f"{call.tool} {call.args_digest or ''}", e.seq)
+    if e.files:
+        draft.readings.append(e.seq)
     if e.again:
         draft.keep(call._replace(status=status, outcome=e.effect, source=e.source, proven=True))
     else:
         _over(draft, call, e.seq, status, e.effect, e.source, e.trust)
+
+
+def _may_be_checked_again(call: Call) -> bool:
+    terms = call.newest.terms if call.newest is not None else None
+    return terms is not None and "recheck" in terms.offers
 
 
 def _over(

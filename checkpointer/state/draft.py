@@ -21,8 +21,8 @@ class Draft:
 
     __slots__ = (
         "approvals", "at", "commit", "compactions", "cost_micros", "doubts", "epoch", "live", "messages",
-        "model_turns", "named", "over", "rest", "seq", "signatures", "status", "tokens", "trajectory", "turn",
-        "unprotected", "waiting",
+        "model_turns", "named", "over", "readings", "rest", "seq", "signatures", "status", "tokens",
+        "trajectory", "turn", "unprotected", "waiting", "watched",
     )  # fmt: skip
 
     def __init__(self, state: RunState) -> None:
@@ -46,6 +46,8 @@ class Draft:
         self.live: dict[str, Call] = dict(state.live)
         self.waiting: dict[Place, Waiting] = dict(state.waiting)
         self.doubts: dict[str, Doubt] = dict(state.doubts)
+        self.watched = state.watched.thaw()
+        self.readings = state.readings.thaw()
         self.approvals: dict[str, Approval] = dict(state.approvals)
 
     def freeze(self) -> RunState:
@@ -71,6 +73,8 @@ class Draft:
             waiting=FrozenDict(self.waiting),
             doubts=FrozenDict(self.doubts),
             approvals=FrozenDict(self.approvals),
+            watched=self.watched.freeze(),
+            readings=self.readings.freeze(),
         )
         state: RunState = object.__new__(RunState)
         state.__dict__.update(self.rest)

@@ -160,8 +160,9 @@ class RunState:
     """All that a run's log says, up to event `seq`. Only `apply` makes one; see there.
 
     `live` are the calls that are not over, `over` the others, both by key; `waiting` the unanswered slots in their
-    order; `doubts` the uncertain calls; `signatures` the newest call of each signature; `named` what a caller's slot
-    was filled with.
+    order; `doubts` the uncertain calls; `watched` the newest completions of tools whose observations age, by tool and
+    arguments; `readings` the completions that say which files they read, by their seqs; `signatures` the newest call of
+    each signature; `named` what a caller's slot was filled with.
     """
 
     seq: int = 0
@@ -202,6 +203,8 @@ class RunState:
     doubts: FrozenDict[str, Doubt] = field(default_factory=FrozenDict)
     approvals: FrozenDict[str, Approval] = field(default_factory=FrozenDict)
     signatures: Ledger[str, str] = field(default_factory=lambda: Ledger(str))
+    watched: Ledger[str, int] = field(default_factory=lambda: Ledger(int))
+    readings: Trail[int] = field(default_factory=lambda: Trail(int))
     named: Ledger[str, Named] = field(default_factory=lambda: Ledger(Named._make))
 
     def context(self, name: str = "main") -> Trail[Message]:
