@@ -28,6 +28,12 @@ class CheckpointerError(Exception):
         self.next = tuple(next)
         self.details = details
 
+    def told(self) -> str:
+        """All of it as lines for a person."""
+        kept = [f"kept: {self.kept}"] if self.kept else []
+        ways = [f"next: {way}" if i == 0 else f"      {way}" for i, way in enumerate(self.next)]
+        return "\n".join([self.message, *kept, *ways])
+
 
 class Failed(CheckpointerError):
     """The operation failed; nothing is half-done."""

@@ -130,11 +130,9 @@ def main(directory: str) -> list[dict[str, Any]]:
         while not run.state.outcome:
             for call in run.state.accepted:
                 run.call(call)
-            context = run.context()
-            if context[-1]["role"] == "assistant":  # it asked for nothing more; also if it was killed right after that
+            turn = run.last_turn() or run.model_turn(**ask_model(run.context()))
+            if not turn.tool_calls:  # it asked for nothing more; also if it was killed right after that
                 run.finish("done")
-            else:
-                run.model_turn(**ask_model(context))
         return run.context()
 
 
@@ -143,4 +141,4 @@ if __name__ == "__main__":
         for message in main(sys.argv[1] if len(sys.argv) > 1 else "shop"):
             print(f"{message['role']:>9}  {message['content']}")
     except NeedsPerson as e:
-        sys.exit(f"a person must look: {e.message}")
+        sys.exit(e.told())

@@ -28,15 +28,22 @@ class _Wish(NamedTuple):
 
 
 def wishes(desk: Desk, asked: Sequence[Mapping[str, Any]]) -> list[_Wish]:
-    """What a model asked for, looked at. Raises `Usage` for what is no call at all, `NotJson` for odd arguments."""
+    """What a model asked for. Arguments that a log cannot hold are kept as they print, and their call is denied.
+    Raises `Usage` for what is no call at all.
+    """
     found = []
     for one in asked:
         unknown = set(one) - {"id", "name", "arguments", "repeat"}
         if unknown or not isinstance(one.get("name"), str):
             raise Usage(f'a tool call is {{"name", "arguments", "id", "repeat"}}, not {sorted(map(str, one))}')
-        arguments = canon.freeze(one.get("arguments") or {})
         tool = desk.tools.get(one["name"])
-        problem = f"there is no tool {one['name']}" if tool is None else misfit(tool, arguments)
+        try:
+            arguments = canon.freeze(one.get("arguments") or {})
+            problem = misfit(tool, arguments) if tool is not None else ""
+        except (canon.NotJson, RecursionError) as e:
+            arguments = canon.freeze({"unreadable": _printed(one["arguments"])})
+            problem = f"its arguments are no JSON: {e}"
+        problem = f"there is no tool {one['name']}" if tool is None else problem
         call_id = one.get("id")
         found.append(
             _Wish(
@@ -49,6 +56,14 @@ def wishes(desk: Desk, asked: Sequence[Mapping[str, Any]]) -> list[_Wish]:
             )
         )
     return found
+
+
+def _printed(value: Any) -> str:
+    """Something like a value, however odd it is."""
+    try:
+        return repr(value)[:2000]
+    except Exception:
+        return f"({type(value).__name__})"
 
 
 def misfit(tool: Tool, arguments: Any) -> str:

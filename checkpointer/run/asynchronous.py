@@ -81,6 +81,10 @@ class AsyncRun:
         """As `Run.context`; not to be awaited: what it reads was mostly read before."""
         return self._run.context(name)
 
+    def last_turn(self, name: str = MAIN) -> Turn | None:
+        """As `Run.last_turn`; not to be awaited."""
+        return self._run.last_turn(name)
+
     async def user_message(
         self,
         content: Any,

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from checkpointer import canon
 from checkpointer.errors import IllegalEvent, NeedsPerson, Usage
 from checkpointer.events import (
+    ABSENT,
     MAIN,
     ContextCompacted,
     ContextRewound,
     GuardrailTriggered,
     MemoryWritten,
+    ModelTurn,
     Trust,
     UserMessage,
 )
@@ -62,6 +65,18 @@ class Conversation:
         """
         state = self._ready(name)
         return self._desk.contents.context(state, name)
+
+    def last_turn(self, name: str = MAIN) -> Turn | None:
+        """The model's newest answer, if nothing was said or called since: it asked for nothing more. A loop that was
+        killed before it could act on that goes on from here instead of asking again. None otherwise. Raises as
+        `context` does.
+        """
+        said = self._ready(name).context(name)
+        if not said or said[-1].role != "model":
+            return None
+        turn = self._desk.contents.one(said[-1].source)
+        content = turn.content if isinstance(turn, ModelTurn) and turn.content is not ABSENT else None
+        return Turn(said[-1].seq, canon.thaw(content))
 
     def _ready(self, context: str) -> RunState:
         """The state, if a model may be asked now. What others said of the run meanwhile is taken in first."""
@@ -126,7 +141,8 @@ class Conversation:
         here: an `external` one that was asked for before is the same action, unless it says `"repeat": True`.
 
         `usage` counts tokens: `input`, `output`, `cache_read`, `cache_write`, `reasoning`. Calls of unknown tools, or
-        with arguments that do not fit, are denied at once. Raises as `context` does, `Usage`, `NotJson`.
+        with arguments that do not fit or are no JSON, are denied at once. Raises as `context` does, `Usage`, `NotJson`
+        where the `content` is none.
         """
         self._ready(context)
         return acceptance.accept(

@@ -5,7 +5,7 @@
         while not run.state.outcome:
             for call in run.state.accepted:
                 run.call(call)
-            turn = run.model_turn(**ask_model(run.context()))
+            turn = run.last_turn() or run.model_turn(**ask_model(run.context()))
             if not turn.tool_calls:
                 run.finish("done")
 

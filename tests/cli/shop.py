@@ -54,7 +54,7 @@ def main() -> None:
             for call in run.state.accepted:
                 print(run.call(call).result)
             said = sum(message["role"] == "assistant" for message in run.context())
-            turn = run.model_turn(f"answer {said}", script[said] if said < len(script) else [])
+            turn = run.last_turn() or run.model_turn(f"answer {said}", script[said] if said < len(script) else [])
             if not turn.tool_calls:
                 run.finish("done")
     for line in run.notices:
@@ -65,4 +65,4 @@ if __name__ == "__main__":
     try:
         main()
     except NeedsPerson as e:
-        sys.exit("\n".join([e.message, *(f"next: {line}" for line in e.next)]))
+        sys.exit(e.told())

@@ -221,6 +221,38 @@ def test_wrong_names_and_arguments_are_denied(place: World, bank: Bank) -> None:
     assert bank.done == []
 
 
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), {1, 2}, {1: "x"}, object(), [[float("-inf")]]])
+def test_arguments_that_are_no_json_are_denied_and_told(place: World, bank: Bank, odd: object) -> None:
+    with open_run(".", run_id="x", tools=bank.tools()) as run:
+        wrong, right = turn(run, call("pay", order=odd), call("pay", order=1))
+        assert (wrong.status, right.status) == ("denied", "completed")
+        said = run.context()
+        assert "no JSON" in said[-2]["content"]
+        assert set(said[-3]["tool_calls"][0]["arguments"]) == {"unreadable"}
+    with open_run(".", run_id="x", tools=bank.tools()) as run:
+        assert run.context() == said
+    assert len(bank.done) == 1
+
+
+def test_the_models_last_word_is_there_until_something_is_said(place: World, bank: Bank) -> None:
+    with open_run(".", run_id="x", tools=bank.tools()) as run:
+        assert run.last_turn() is None
+        run.user_message("go")
+        assert run.last_turn() is None
+        run.model_turn("", [call("pay", order=1)])
+        with pytest.raises(Usage):
+            run.last_turn()
+        run.call(run.state.accepted[0])
+        assert run.last_turn() is None
+        run.model_turn("done")
+    with open_run(".", run_id="x", tools=bank.tools()) as run:
+        last = run.last_turn()
+        assert last is not None
+        assert (last.content, last.tool_calls) == ("done", ())
+        run.user_message("more")
+        assert run.last_turn() is None
+
+
 def test_an_odd_result_is_kept_as_it_prints(place: World) -> None:
     @tool(effect="read")
     def odd() -> object:

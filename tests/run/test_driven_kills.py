@@ -29,7 +29,7 @@ def test_the_script_is_the_start_and_the_resume(loop: Loop) -> None:
     assert loop.state().outcome == "done"
 
 
-@pytest.mark.parametrize("nth", range(1, 12))
+@pytest.mark.parametrize("nth", range(1, 13))
 def test_killed_before_each_write_of_its_log(loop: Loop, nth: int) -> None:
     loop.die(f"append:{nth}")
     answer = loop.finish()
