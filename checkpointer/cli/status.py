@@ -96,12 +96,15 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     """Look at everything a status tells; writes nothing."""
     from checkpointer.cli.show import next_undo
     from checkpointer.cli.titles import open_questions, open_turns, titles
-    from checkpointer.replay import Counters
 
-    counters = Counters()
+    counters = None
+    if call.out.json:  # a person is not told what reading the logs cost, and need not wait for it
+        from checkpointer.replay import Counters
+
+        counters = Counters()
     uncertain, approvals = open_questions(workspace, counters)
     found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain, approvals=approvals)
-    found.replay = counters.as_json()
+    found.replay = counters.as_json() if counters is not None else {}
     found.tip = workspace.store.tip()
     found.pending = workspace.store.pending() is not None
     found.store_bytes = bytes_below(place.directory)

@@ -78,12 +78,21 @@ def open_turns(workspace: Workspace) -> list[OpenTurn]:
     return roster.open_turns(workspace.directory)
 
 
+_ASKING = ("tool_call_started", "approval_requested")
+"""Only a log with one of these can leave a question open."""
+
+
 def open_questions(
     workspace: Workspace, counters: Counters | None = None
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """What waits for a person: calls whose outcome is not known, and calls that may not run before an approval; each
     with its `about` and whatever else there is to say. `counters` gets what reading the logs cost.
     """
+    from checkpointer.log import glance
+
+    runs = os.path.join(workspace.directory, "runs")
+    if counters is None and not any(glance.mentions(os.path.join(runs, run), _ASKING) for run in glance.runs(runs)):
+        return [], []
     import contextlib
 
     from checkpointer.cli import approvals, uncertain

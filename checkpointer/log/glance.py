@@ -7,7 +7,7 @@ an older version are given as they are: what has other words there is left out b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkpointer import canon
@@ -66,6 +66,27 @@ def _decode(line: bytes, previous: str, seq: int) -> Glance:
 
         upcasters.check(head.type, head.v)
     return Glance(head, facts_of(e), line, total, at)
+
+
+def runs(directory: str) -> list[str]:
+    """The names of the runs below a directory: those that have a log."""
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(e.name for e in entries if os.path.exists(os.path.join(e.path, "events.jsonl")))
+    except FileNotFoundError:
+        return []
+
+
+def mentions(directory: str, types: Sequence[str]) -> bool:
+    """May the log in a run's directory hold an event of one of these types? True where it cannot be read."""
+    wanted = [f'"type":"{name}"'.encode() for name in types]
+    try:
+        with open(os.path.join(directory, "events.jsonl"), "rb") as f:
+            return any(one in line[:200] for line in f for one in wanted)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def look(directory: str) -> Scan[Glance]:

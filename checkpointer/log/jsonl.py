@@ -25,6 +25,7 @@ from checkpointer.lease import Lease
 from checkpointer.lease import decode as decode_lease
 from checkpointer.line import BadLine, Raw, raw
 from checkpointer.lock import Gate
+from checkpointer.log import glance
 from checkpointer.log.beside import Beside
 from checkpointer.log.follow import follow
 from checkpointer.log.lines import CHUNK, Starts, ends_at, lines
@@ -286,11 +287,7 @@ class JsonlRuns:
         self.directory = os.path.abspath(directory)
 
     def runs(self) -> list[str]:
-        try:
-            with os.scandir(self.directory) as entries:
-                return sorted(e.name for e in entries if os.path.exists(os.path.join(e.path, "events.jsonl")))
-        except FileNotFoundError:
-            return []
+        return glance.runs(self.directory)
 
     def log(self, run: str) -> JsonlLog:
         if os.path.basename(run) != run or run in ("", ".", ".."):

@@ -8,34 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from checkpointer import lease, machine
+from checkpointer import canon
 from checkpointer.errors import CheckpointerError
-from checkpointer.events import (
-    AnyEvent,
-    ModelTurn,
-    RunFinished,
-    RunReleased,
-    RunResumed,
-    RunStarted,
-    ToolCallStarted,
-    UserMessage,
-    WorkspaceChanged,
-)
 from checkpointer.line import peek
-from checkpointer.log import JsonlLog, JsonlRuns
-from checkpointer.record import Record
-from checkpointer.run import pending
+from checkpointer.log import glance
+from checkpointer.log.beside import Beside
 from checkpointer.run import session as sessions
 from checkpointer.workspace.undoing.timeline import OpenTurn
 
+if TYPE_CHECKING:
+    from checkpointer.lease import Liveness
+
 SAYING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "prompt", "description")
 """Names of arguments that say most of what a call is about, the first that is there."""
+Facts = Mapping[str, Any]
 _TAIL = 1 << 16
 _LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
 
@@ -72,7 +64,7 @@ class RunInfo:
     exit: int | None = None
     started: datetime | None = None
     last: datetime | None = None
-    alive: lease.Liveness = "unknown"
+    alive: Liveness = "unknown"
     turns: dict[int, TurnInfo] = field(default_factory=dict)
     open_by_context: dict[str | None, int] = field(default_factory=dict)
     open_steps: dict[str, tuple[int, int | None, int]] = field(default_factory=dict)
@@ -99,7 +91,7 @@ def moment(text: str) -> datetime | None:
 
 def names(store: Path) -> list[str]:
     """Every run of the store, by its own name."""
-    return JsonlRuns(os.fspath(runs_directory(store))).runs()
+    return glance.runs(os.fspath(runs_directory(store)))
 
 
 def has_ended(store: Path, run: str) -> bool:
@@ -114,75 +106,105 @@ def has_ended(store: Path, run: str) -> bool:
 
 def read(store: Path, run: str) -> RunInfo:
     """All that is asked about one run. Never raises for a damaged log: `problem` says so, and the rest is kept."""
-    log = JsonlLog(os.fspath(runs_directory(store) / run))
+    directory = os.fspath(runs_directory(store) / run)
+    fetch = Beside(directory).fetch
     info = RunInfo(run, run)
-    owner = None
+    owner: Facts | None = None
     try:
-        for record in log.read():
-            owner = _take(info, log, record) or owner
-        for event in pending.waiting(store, run):
-            _take(info, log, _Waiting(event))
+        for line in glance.look(directory):
+            info.events = line.seq
+            owner = _take(info, line.facts, lambda line=line: line.contents(fetch)) or owner  # type: ignore[misc]
+        for facts, contents in _waiting(store, run):
+            _take(info, facts, lambda contents=contents: contents)  # type: ignore[misc]
     except CheckpointerError as e:
         info.problem = e.message
-    finally:
-        log.close()
+    except (KeyError, TypeError, ValueError) as e:
+        info.problem = f"event {info.events} was written, but is not what it says: {e}"
     if owner is not None and not info.ended:
-        info.alive = lease.liveness(owner, machine.holder(), machine.started(owner.pid))
+        info.alive = _liveness(owner)
     return info
 
 
-class _Waiting:
-    """An event that no log has yet, read like a record."""
+def _liveness(owner: Facts) -> Liveness:
+    from checkpointer import lease, machine
+    from checkpointer.events import Holder
 
-    def __init__(self, event: AnyEvent) -> None:
-        self.event = event
-        self.seq = 0
-
-    def load(self, fetch: object = None) -> AnyEvent:
-        return self.event
+    holder = Holder(**owner)
+    return lease.liveness(holder, machine.holder(), machine.started(holder.pid))
 
 
-def _take(info: RunInfo, log: JsonlLog, record: Record | _Waiting) -> Any:
+_TOLD_AS = {
+    "turn": "user_message",
+    "start": "tool_call_started",
+    "end": "tool_call_completed",
+    "lost": "tool_call_reconciled",
+    "said": "model_turn",
+    "changed": "workspace_changed",
+    "ended": "run_released",
+}
+"""What hooks told and no log has yet, by the event that it will be: see `run.pending`."""
+
+
+def _waiting(store: Path, run: str) -> Iterator[tuple[Facts, Facts]]:
+    """Facts and contents of the events that wait in the journal of a run's hooks."""
+    told, _ = sessions.journal(sessions.directory(store, run))
+    for fact in told:
+        if fact["f"] in _TOLD_AS and "at" in fact:
+            commit = fact.get("commit")
+            facts = {**fact, "type": _TOLD_AS[fact["f"]], "context": fact.get("ctx", "main"), "turn": fact.get("turn")}
+            if fact["f"] == "turn":
+                facts["turn"] = fact.get("n")
+            facts["commit"] = {"number": commit[1]} if commit else None
+            said = {"content": fact.get("text"), "arguments": fact.get("args")}
+            with contextlib.suppress(canon.NotJson):
+                yield facts, {name: canon.freeze(value) for name, value in said.items()}
+
+
+def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts | None:
     """One more event. Gives the owner, where the event names a new one."""
-    event = record.event
-    info.events = record.seq or info.events
-    info.last = moment(event.at) or info.last
-    if event.commit is not None and event.commit.number is not None:
-        info.checkpoint = event.commit.number
-    if isinstance(event, RunStarted | RunResumed):
-        info.status = "running"
-        info.agent = event.agent or info.agent
-        loaded = record.load(log.fetch)
-        if isinstance(loaded, RunStarted):
-            info.started, info.mode = moment(event.at), loaded.mode
-            info.handle = f"r{loaded.number}" if loaded.number is not None else info.run
-            if isinstance(loaded.command, tuple):
-                info.command = tuple(str(word) for word in loaded.command)
-        return event.owner
-    if isinstance(event, RunReleased):
-        info.status, info.exit = event.how, event.status
+    kind, at, turn = facts["type"], facts["at"], facts.get("turn")
+    info.last = moment(at) or info.last
+    commit = facts.get("commit")
+    if commit and commit.get("number") is not None:
+        info.checkpoint = commit["number"]
+    if kind in ("run_started", "run_resumed"):
+        _began(info, facts, contents)
+        owner: Facts = facts["owner"]
+        return owner
+    if kind in ("run_released", "run_finished"):
+        info.status = facts["how"] if kind == "run_released" else facts["outcome"]
+        info.exit = facts.get("status")
         info.open_by_context.clear()
-    elif isinstance(event, RunFinished):
-        info.status, info.exit = event.outcome, event.status
-        info.open_by_context.clear()
-    elif isinstance(event, ModelTurn) and event.stop is not None and info.mode == "observed":
-        info.open_by_context.pop(event.context, None)  # its agent said that the turn is over
-    elif isinstance(event, UserMessage) and event.turn is not None:
-        info.open_by_context[event.context] = event.turn
-        turn = _turn(info, event.turn, event.at)
-        turn.since = info.checkpoint
-        turn.prompt = _words(getattr(record.load(log.fetch), "content", None)) or turn.prompt
-    elif isinstance(event, WorkspaceChanged) and event.turn is not None:
-        turn = _turn(info, event.turn, event.at)
-        turn.steps = max(turn.steps, event.step or 0)
-        turn.since = event.checkpoint
-    elif isinstance(event, ToolCallStarted):
-        _call_started(info, log, record, event)
-    elif event.type in ("tool_call_completed", "tool_call_reconciled", "tool_call_uncertain"):
-        info.open_steps.pop(str(getattr(event, "key", "")), None)
+    elif kind == "model_turn" and facts.get("stop") is not None and info.mode == "observed":
+        info.open_by_context.pop(facts.get("context"), None)  # its agent said that the turn is over
+    elif kind == "user_message" and turn is not None:
+        info.open_by_context[facts.get("context")] = turn
+        named = _turn(info, turn, at)
+        named.since = info.checkpoint
+        named.prompt = _words(contents().get("content")) or named.prompt
+    elif kind == "workspace_changed" and turn is not None:
+        named = _turn(info, turn, at)
+        named.steps = max(named.steps, facts.get("step") or 0)
+        named.since = facts["checkpoint"]
+    elif kind == "tool_call_started":
+        _call_started(info, facts, contents)
+    elif kind in ("tool_call_completed", "tool_call_reconciled", "tool_call_uncertain"):
+        info.open_steps.pop(facts.get("key", ""), None)
     if info.open_turn is not None and info.open_turn in info.turns:
-        info.turns[info.open_turn].last = moment(event.at)
+        info.turns[info.open_turn].last = moment(at)
     return None
+
+
+def _began(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> None:
+    info.status = "running"
+    info.agent = facts.get("agent") or info.agent
+    if facts["type"] == "run_started":
+        info.started, info.mode = moment(facts["at"]), facts.get("mode", "observed")
+        number = facts.get("number")
+        info.handle = f"r{number}" if number is not None else info.run
+        command = contents().get("command")
+        if isinstance(command, tuple):
+            info.command = tuple(str(word) for word in command)
 
 
 def _turn(info: RunInfo, number: int, at: str) -> TurnInfo:
@@ -193,23 +215,22 @@ def _turn(info: RunInfo, number: int, at: str) -> TurnInfo:
     return turn
 
 
-def _call_started(info: RunInfo, log: JsonlLog, record: Record | _Waiting, event: ToolCallStarted) -> None:
-    turn_number = getattr(event, "turn", None) or info.open_turn
-    step = getattr(event, "step", None)
-    if turn_number is None:
+def _call_started(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> None:
+    number = facts.get("turn") or info.open_turn
+    step = facts.get("step")
+    if number is None:
         return
-    turn = _turn(info, turn_number, event.at)
+    turn = _turn(info, number, facts["at"])
     if step is not None:
         turn.steps = max(turn.steps, step)
-        loaded = record.load(log.fetch)
-        turn.calls[f"t{turn_number}.{step}"] = (event.tool, _about(loaded))
-    number = event.commit.number if event.commit is not None else None
-    info.open_steps[event.key] = (turn_number, step, number or info.checkpoint or 0)
+        turn.calls[f"t{number}.{step}"] = (facts["tool"], _about(contents()))
+    commit = facts.get("commit") or {}
+    info.open_steps[facts["key"]] = (number, step, commit.get("number") or info.checkpoint or 0)
 
 
-def _about(started: Any) -> Any:
+def _about(said: Facts) -> Any:
     """What a call was given; its title, where that says more to a person."""
-    given, title = getattr(started, "arguments", None), getattr(started, "title", None)
+    given, title = said.get("arguments"), said.get("title")
     known = isinstance(given, Mapping) and any(isinstance(given.get(name), str) for name in SAYING)
     return title if isinstance(title, str) and title and not known else given
 
