@@ -54,7 +54,10 @@ class TurnInfo:
 
 @dataclass
 class RunInfo:
-    """One run: its handle, how it stands, its turns by number. `alive` is what is known of its owner's process."""
+    """One run: its handle, how it stands, its turns by number. `alive` is what is known of its owner's process.
+
+    `owner` are the facts of the newest owner.
+    """
 
     run: str
     handle: str
@@ -65,6 +68,7 @@ class RunInfo:
     started: datetime | None = None
     last: datetime | None = None
     alive: Liveness = "unknown"
+    owner: Facts | None = None
     turns: dict[int, TurnInfo] = field(default_factory=dict)
     open_by_context: dict[str | None, int] = field(default_factory=dict)
     open_steps: dict[str, tuple[int, int | None, int]] = field(default_factory=dict)
@@ -109,19 +113,19 @@ def read(store: Path, run: str) -> RunInfo:
     directory = os.fspath(runs_directory(store) / run)
     fetch = Beside(directory).fetch
     info = RunInfo(run, run)
-    owner: Facts | None = None
     try:
         for line in glance.look(directory):
             info.events = line.seq
-            owner = _take(info, line.facts, lambda line=line: line.contents(fetch)) or owner  # type: ignore[misc]
+            owner = _take(info, line.facts, lambda line=line: line.contents(fetch))  # type: ignore[misc]
+            info.owner = owner or info.owner
         for facts, contents in _waiting(store, run):
             _take(info, facts, lambda contents=contents: contents)  # type: ignore[misc]
     except CheckpointerError as e:
         info.problem = e.message
     except (KeyError, TypeError, ValueError) as e:
         info.problem = f"event {info.events} was written, but is not what it says: {e}"
-    if owner is not None and not info.ended:
-        info.alive = _liveness(owner)
+    if info.owner is not None and not info.ended:
+        info.alive = _liveness(info.owner)
     return info
 
 

@@ -333,3 +333,12 @@ def test_protection_that_is_lost_is_told_once(world: World) -> None:
         assert editor.said().count("protected again") == 1
         assert editor.end() == 0
     assert editor.stderr.count("NOT PROTECTED from here on") == 1
+
+
+def test_the_agents_own_hooks_report_nothing_twice(world: World) -> None:
+    payload = {"session_id": "h", "cwd": os.fspath(world.root), "hook_event_name": "UserPromptSubmit", "prompt": "x"}
+    hook = ["sh", "-c", f"echo '{json.dumps(payload)}' | {world.env['CKPT']} hook claude UserPromptSubmit"]
+    with Editor(world) as editor:
+        editor.prompt(editor.session(), ["ckpt", hook])
+        editor.end()
+    assert [info["id"] for info in world.ckpt("runs", "--json").lines] == ["r1"]

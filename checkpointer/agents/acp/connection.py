@@ -25,7 +25,7 @@ def environment_for(recording: Recording | None, environment: Mapping[str, str])
         "CKPT_RUN": recording.handle,
         "CKPT_EPOCH": str(recording.pen.epoch),
         "CKPT_WORKSPACE": os.fsdecode(recording.workspace.root),
-        "CKPT_OFF": "1",
+        "CKPT_ACP": recording.handle,
     }
 
 
