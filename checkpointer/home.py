@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Place",
     "accept",
+    "adopt",
     "configuration",
     "exactly",
     "find",
@@ -136,6 +137,34 @@ def _make_private(directory: Path) -> None:
         owner = os.stat(mine).st_uid
         if owner != os.getuid() and os.getuid() != 0:
             raise ReadOnlyStore(f"{mine} belongs to another user (number {owner})", next=("set CKPT_HOME",))
+
+
+def adopt(root: bytes, place: Place) -> Place:
+    """Give a directory the store of another one that is gone. Its files stay as they are.
+
+    Raises Usage where the directory has a store or may not be a workspace, or where the other one is still there;
+    Busy, ReadOnlyStore, Failed.
+    """
+    root = guard.real(root)
+    if not os.path.isdir(root):
+        raise Usage(f"{show(root)} is not a directory", kept="nothing was written")
+    if place.root == root:
+        raise Usage(f"{show(root)} has this store already", kept="nothing was written")
+    if os.path.lexists(place.root):
+        raise Usage(
+            f"{show(place.root)} is still there, and its store is its own",
+            kept="nothing was written",
+            next=(f"ckpt restore P --to {show(root)}",),
+        )
+    own = by_digest().get(digest(root))
+    if own is not None:
+        raise Usage(
+            f"{show(root)} has a store of its own",
+            kept="nothing was written",
+            next=(f"ckpt forget {show(root)}", "then the same again"),
+        )
+    guard.refuse(root, os.fsencode(stores()))
+    return _follow(Place(root, place.directory, "moved", place.root))
 
 
 def _follow(place: Place) -> Place:

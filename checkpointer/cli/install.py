@@ -51,7 +51,7 @@ def install(
     from checkpointer.agents.recipes.catalogue import named
 
     recipes = [named(a) for a in agents]
-    site = _site(call, scope == "project")
+    site = site_of(call, scope == "project")
     if program:
         programs.named(program)
     for recipe in recipes:
@@ -87,7 +87,7 @@ def _each(call: Call, recipes: list[Any], act: Any) -> int:
     return status
 
 
-def _site(call: Call, project: bool) -> Any:
+def site_of(call: Call, project: bool) -> Any:
     from checkpointer.agents.recipes.recipe import Site
     from checkpointer.workspace import guard
 
@@ -223,8 +223,8 @@ def _list(call: Call) -> int:
     from checkpointer.agents.installation import standing
     from checkpointer.agents.recipes.catalogue import RECIPES
 
-    site = _site(call, False)
-    shared = _shared(call)
+    site = site_of(call, False)
+    shared = shared_site(call)
     missing = []
     for recipe in RECIPES.values():
         there = standing.present(recipe, site)
@@ -253,9 +253,9 @@ def _list(call: Call) -> int:
     return 0
 
 
-def _shared(call: Call) -> Any:
+def shared_site(call: Call) -> Any:
     try:
-        return _site(call, True)
+        return site_of(call, True)
     except Usage:
         return None
 
@@ -291,7 +291,7 @@ def uninstall(call: Call, agents: tuple[str, ...], every: bool, scope: str | Non
 
     if every:
         return _uninstall_all(call, dry_run)
-    site = _site(call, scope == "project")
+    site = site_of(call, scope == "project")
     return _each(call, [named(a) for a in agents], lambda recipe: _uninstall(call, recipe, site, dry_run, False))
 
 
@@ -301,7 +301,7 @@ def _uninstall_all(call: Call, dry_run: bool) -> int:
     from checkpointer.agents.recipes.recipe import Site
     from checkpointer.cli.failure import report
 
-    site = _site(call, False)
+    site = site_of(call, False)
     projects = {i.project for i in ledger.everything() if i.project}
     sites = [site, *(Site(site.home, project=Path(p)) for p in sorted(projects) if os.path.isdir(p))]
     pairs = [(r, s) for s in sites for r in RECIPES.values() if s.project is None or r.project]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from checkpointer.agents.editing import document, jsontext
@@ -201,6 +201,7 @@ yaml_hooks = st.sampled_from(
 )
 
 
+@settings(max_examples=40)
 @given(lines, yaml_hooks, lines, st.sampled_from(["", "\n", "\n\n"]), st.sampled_from(["\n", "\r\n"]))
 def test_yaml_comes_back_to_the_byte(above: list[str], middle: str, below: list[str], end: str, newline: str) -> None:
     below = [line for line in below if line not in above or line in ("", "# c")]

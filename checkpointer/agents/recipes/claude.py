@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from checkpointer.agents.editing import document
+from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import Entry
 from checkpointer.agents.recipes.recipe import Caller, Hook, Merged, Part, Recipe, Site, Switch, grouped, markdown
 
@@ -40,6 +43,26 @@ def switches(site: Site) -> Sequence[Switch]:
     return [Switch(settings(site), "jsonc", ("disableAllHooks",), True, "disableAllHooks is true: no hook runs")]
 
 
+def confined(site: Site, place: str) -> tuple[str, str] | None:
+    """Its sandbox is off unless the settings switch it on."""
+    try:
+        data: Any = document.value_of("jsonc", settings(site).read_text(encoding="utf-8"))
+    except (OSError, ValueError, Unfit):
+        return None
+    sandbox = data.get("sandbox") if isinstance(data, dict) else None
+    if not isinstance(sandbox, dict) or sandbox.get("enabled") is not True:
+        return None
+    files = sandbox.get("filesystem")
+    allowed = files.get("allowWrite") if isinstance(files, dict) else None
+    for root in allowed if isinstance(allowed, list) else ():
+        if isinstance(root, str) and (place + "/").startswith(root.replace("//", "/").rstrip("/") + "/"):
+            return None
+    return (
+        f"its sandbox keeps its shell from writing {place}: there `ckpt undo` can only look; hooks are not confined",
+        f"to let it: add /{place} to sandbox.filesystem.allowWrite in {settings(site)}",
+    )
+
+
 def hand(site: Site) -> Sequence[str]:
     if site.project is None:
         return ()
@@ -67,6 +90,8 @@ RECIPE = Recipe(
     directory=directory,
     hand=hand,
     switches=switches,
+    confined=confined,
+    shell="it can use the store, unless its sandbox is switched on",
     trust="a project's hooks run once its folder is trusted",
     steps="each batch of calls",
     slash=True,

@@ -48,6 +48,26 @@ def switches(site: Site) -> Sequence[Switch]:
     return [Switch(path, "toml", ("features", name), False, told.format(name)) for name in names]
 
 
+def confined(site: Site, place: str) -> tuple[str, str] | None:
+    """Codex lets its shell write the workspace and little else, unless `config.toml` says otherwise."""
+    try:
+        settings: Any = tomledit.value_of((directory(site) / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, Unfit):
+        settings = {}
+    if settings.get("sandbox_mode") == "danger-full-access":
+        return None
+    inner = settings.get("sandbox_workspace_write")
+    roots = inner.get("writable_roots") if isinstance(inner, dict) else None
+    for root in roots if isinstance(roots, list) else ():
+        if isinstance(root, str) and (place + "/").startswith(root.rstrip("/") + "/"):
+            return None
+    return (
+        f"its sandbox keeps what Codex itself runs from writing {place}: there `ckpt undo` can only look; hooks, and "
+        "`ckpt undo` typed by you, are not confined",
+        f'to let it: writable_roots = ["{place}"] below [sandbox_workspace_write] in {directory(site) / "config.toml"}',
+    )
+
+
 def hand(site: Site) -> Sequence[str]:
     found = ["Codex skips hooks that nobody has trusted, without a word: start codex, type /hooks, trust those of ckpt"]
     if site.project is None:
@@ -75,6 +95,8 @@ RECIPE = Recipe(
     hand=hand,
     switches=switches,
     elsewhere=elsewhere,
+    confined=confined,
+    shell="confined to the workspace: looking works, undoing does not, unless writable_roots names the store",
     gated=True,
     trust="each hook is trusted by hand, again after it changed",
     resume="codex resume ID",

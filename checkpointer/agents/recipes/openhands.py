@@ -39,5 +39,6 @@ RECIPE = Recipe(
     parts=parts,
     directory=directory,
     hand=hand,
+    shell="in its own container it has no ckpt and no store",
     resume="openhands --resume ID",
 )

@@ -51,5 +51,6 @@ RECIPE = Recipe(
     switches=switches,
     trust="a project's hooks run once its folder is trusted",
     slash=True,
+    shell="it can use the store, unless it runs in a sandbox (tools.sandbox)",
     resume="qwen --resume ID",
 )

@@ -137,6 +137,9 @@ class Recipe:
 
     `elsewhere` are parts that may stand there from another time, `switches` what would keep hooks from running.
 
+    `confined` says whether the agent's settings keep its shell from writing below a place, and what would let it;
+    `shell` says the same in general.
+
     `gated`: no hook of a person's own configuration runs before the person has said yes to it in the agent.
 
     `typed` is what becomes of `ckpt undo` typed as a prompt: `answered` by ckpt with no request to the model, or
@@ -152,6 +155,7 @@ class Recipe:
     hand: Callable[[Site], Sequence[str]] = lambda site: ()
     switches: Callable[[Site], Sequence[Switch]] = lambda site: ()
     elsewhere: Callable[[Recipe, Site, Caller], Sequence[Part]] = lambda recipe, site, caller: ()
+    confined: Callable[[Site, str], tuple[str, str] | None] = lambda site, place: None
     project: bool = True
     trust: str = "none"
     gated: bool = False
@@ -159,6 +163,7 @@ class Recipe:
     steps: str = "each call"
     slash: bool = False
     resume: str = ""
+    shell: str = "it can use the store"
 
     def ours(self, value: dict[str, Any]) -> bool:
         """Is a mapping of its configuration a hook of ours?"""
