@@ -10,7 +10,7 @@ from checkpointer import home
 from checkpointer.cli.output import Output, is_terminal
 from checkpointer.cli.phrase import directory as named
 from checkpointer.config import Config
-from checkpointer.errors import NeedsPerson, NoStore, Usage
+from checkpointer.errors import CheckpointerError, NeedsPerson, NoStore, Usage
 from checkpointer.home import Place
 from checkpointer.workspace import guard
 from checkpointer.workspace.entry import show
@@ -31,6 +31,7 @@ class Call:
         self._directories: list[str] = []
         self._config: Config | None = None
         self._place: Place | None = None
+        self._above: str | None = None
 
     def take(self, params: dict[str, Any]) -> None:
         """Take the common flags out of a parsed command's parameters; what was given last wins."""
@@ -143,7 +144,25 @@ class Call:
 
     def inside_agent(self) -> str | None:
         """The run whose agent made this call, or None for a person's."""
-        return None if self.of_person else os.environ.get("CKPT_RUN") or None
+        if self.of_person:
+            return None
+        return os.environ.get("CKPT_RUN") or self._session_above()
+
+    def _session_above(self) -> str | None:
+        """The run of a session whose agent is a process above us, as far as its hooks told. Costs nothing where none
+        did.
+        """
+        if self._above is None:
+            self._above = ""
+            try:
+                store = self.place().directory
+            except CheckpointerError:
+                return None
+            if os.path.isdir(store / "hooks"):
+                from checkpointer.agents.neighbours import session_above
+
+                self._above = session_above(store)
+        return self._above or None
 
     def person_only(self, what: str) -> None:
         """Raise NeedsPerson if an agent made this call. This guards against accidents, not against malice."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from checkpointer.cli import listing, naming, phrase
+from checkpointer.cli import conversation, listing, naming, phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import print_patches
@@ -21,7 +21,7 @@ from checkpointer.workspace.undoing.timeline import Timeline
 @click.command(cls=Command)
 @click.option("-n", "number", type=click.IntRange(min=0), metavar="N", help="So many lines at most.")
 @click.option("-p", "patch", is_flag=True, help="With what each changed, as git prints it.")
-@click.option("--run", metavar="R", help="Only what this run did.")
+@click.option("--run", metavar="R", help="Only what this run did, step by step.")
 @click.option("--checkpoints", is_flag=True, help="Every checkpoint, not only turns, saves and restores.")
 @click.argument("words", nargs=-1, metavar="[-- PATH...]")
 @click.pass_context
@@ -33,9 +33,11 @@ def log(
     paths = call.relative([*words, *(paths_of(ctx) or ())])
     workspace = call.workspace()
     timeline = workspace.timeline()
-    if run is not None and run not in {r for c in timeline.checkpoints for r in c.meta.runs}:
+    named = titles(workspace)
+    known = {r for c in timeline.checkpoints for r in c.meta.runs} | {title.run for title in named.values()}
+    if run is not None and run not in known:
         raise Usage(f"no checkpoint here belongs to run {run}", next=("ckpt log",))
-    found = listing.rows(timeline, titles(workspace), every=checkpoints)
+    found = listing.rows(timeline, named, every=checkpoints)
     chosen = (r for r in found if (run is None or run in r.runs) and _touches(timeline, r, paths))
     wanted = islice(chosen, number) if number is not None else chosen
     current = _current(timeline)
@@ -48,6 +50,9 @@ def log(
                 continue
             files, stat = listing.counted(workspace, timeline, row)
             call.out.line(line(call, row, files, listing.lines_of(stat)))
+            if run is not None and row.kind == "turn":
+                for text in conversation.lines(workspace, timeline, row):
+                    call.out.line("  " + text)
             if patch:
                 print_patches(call, listing.reader(workspace), _narrowed(timeline, row, paths))
                 call.out.line()
@@ -75,13 +80,15 @@ def line(call: Call, row: Row, files: int, lines: str) -> str:
     mark = {"back": "  undone", "left": "  left by an undo"}.get(row.state or "", "")
     kind = "" if row.kind == "turn" else f"{row.kind} "
     text = f"{kind}{listing.who(row)}".strip()
-    changed = phrase.count(files, "file") if files else ("first" if not row.segments else "no change")
+    changed = (
+        phrase.count(files, "file") if files else ("first" if not row.segments and not row.is_talk else "no change")
+    )
     handle = row.handle if row.kind != "restore" else str(row.checkpoint.number)
     return "  ".join(
         part
         for part in (
             "  " + style(f"{handle:4}", "yellow"),
-            f"{phrase.age(row.checkpoint.meta.at):>7}",
+            f"{phrase.age(listing.at(row)):>7}",
             f"{text:16}",
             f"{row.words or (row.unit.handle if row.unit and row.kind == 'restore' else ''):36}",
             f"{changed:>8}",
@@ -99,7 +106,7 @@ def document(timeline: Timeline, row: Row, current: str | None, paths: list[byte
         "checkpoint": c.number,
         "commit": c.id,
         "kind": row.kind,
-        "at": phrase.stamp(c.meta.at),
+        "at": phrase.stamp(listing.at(row)),
         "run": row.runs[0] if row.runs else None,
         "turn": row.handle if row.kind == "turn" else (c.meta.steps[0] if c.meta.steps else None),
         "prompt": row.title.prompt or None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from checkpointer.cli import phrase
@@ -40,10 +41,20 @@ class Row(NamedTuple):
     unit: Unit | None = None
 
     @property
+    def is_talk(self) -> bool:
+        """Is it a turn of a conversation that changed no file?"""
+        return self.kind == "turn" and self.unit is None
+
+    @property
     def words(self) -> str:
         """The prompt or label, in quotes; empty where there is neither."""
         text = self.title.prompt or self.checkpoint.meta.label
         return phrase.quoted(text, 36) if text else ""
+
+
+def at(row: Row) -> datetime:
+    """When it was: a turn that changed nothing has no checkpoint of its own."""
+    return row.title.started or row.checkpoint.meta.at if row.is_talk else row.checkpoint.meta.at
 
 
 def net(
@@ -83,13 +94,25 @@ def rows(timeline: Timeline, titles: Mapping[str, Title], *, every: bool = False
         if c.kind in ("save", "base") or (c.meta.label and c.kind not in ("turn", "restore", "step")):
             segments = (Segment(before[c.number], c.number),) if c.number in before else ()
             found.append((c.number, Row(str(c.number), "save", c, segments, (), Title(), None, edits.get(c.number))))
-    for _, row in sorted(found, key=lambda item: item[0], reverse=True):
+    found += _talk(timeline, titles)
+    for _, row in sorted(found, key=lambda item: (item[0], at(item[1])), reverse=True):
         if row.unit is None:
             yield row
             continue
         state = timeline.state_of_unit(row.unit)
         if state is not None or row.kind == "save":
             yield row._replace(state=state)
+
+
+def _talk(timeline: Timeline, titles: Mapping[str, Title]) -> Iterator[tuple[int, Row]]:
+    """The turns of conversations that changed no file, each after the newest checkpoint of that time."""
+    known = {unit.handle for unit in timeline.units}
+    for handle, title in titles.items():
+        if handle in known or not title.talk or not timeline.checkpoints:
+            continue
+        then = [c for c in timeline.checkpoints if title.checkpoint is not None and c.number <= title.checkpoint]
+        if then:
+            yield then[-1].number, Row(handle, "turn", then[-1], (), (title.run,), title, None)
 
 
 def counted(

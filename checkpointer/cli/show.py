@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from checkpointer.cli import callview, listing, phrase
+from checkpointer.cli import callview, conversation, listing, phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import narrowed, points_of, print_names, print_patches, print_stat
 from checkpointer.cli.handle import TURN
-from checkpointer.cli.listing import lines_of
 from checkpointer.cli.naming import named_paths
-from checkpointer.cli.patch import Changes, Read, Stat, deltas, stat
+from checkpointer.cli.patch import Changes, Read
+from checkpointer.cli.titles import Call as Called
 from checkpointer.cli.titles import Title, open_turns, titles
 from checkpointer.errors import NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Checkpoint
@@ -66,6 +66,9 @@ def show(ctx: click.Context, form: str | None, handle: str | None) -> int:
     elif (match := TURN.fullmatch(handle)) is not None:
         if match[2] is not None and (made := callview.find(workspace, int(match[1]), int(match[2]))) is not None:
             return _show_call(call, workspace, handle, made, paths, form)
+        title = titles(workspace).get(handle)
+        if title is not None and title.talk and workspace.timeline().turn(int(match[1])) is None:
+            return _show_talk(call, workspace, handle, title)
         subject = _named(workspace, handle, paths)
     else:
         return _show_checkpoint(call, workspace, handle, paths, form)
@@ -143,13 +146,39 @@ def _show_unit(call: Call, subject: Subject, form: str | None) -> None:
     call.out.line(call.out.style(_headline(subject), "bold"))
     stepwise = unit.kind == "turn" and any(step.exact for step in subject.steps)
     if stepwise:
-        for step in subject.steps:
-            call.out.line("  " + _step_line(subject, step))
+        whole = subject.paths == [] and len(subject.steps) == len(unit.steps)
+        title = subject.title if whole else subject.title._replace(calls=_calls_of(subject), answer="")
+        for text in conversation.told(title, [(step, subject.of(step)) for step in subject.steps], subject.read):
+            call.out.line("  " + text)
     if form == "stat" and not stepwise:
         print_stat(call, subject.read, subject.changes)
     elif form is None:
         call.out.line()
         print_patches(call, subject.read, subject.changes)
+
+
+def _calls_of(subject: Subject) -> dict[str, Called]:
+    """The calls of the steps that are shown."""
+    shown = {str(handle) for step in subject.steps for handle in step.handles}
+    return {name: one for name, one in (subject.title.calls or {}).items() if name in shown}
+
+
+def _show_talk(call: Call, workspace: Workspace, handle: str, title: Title) -> int:
+    """A turn that changed no file: what was asked, called and answered."""
+    if call.out.json:
+        steps = [{"handle": name, "exact": True, "changed": []} for name in title.calls or ()]
+        prompt = title.prompt or None
+        call.out.document(
+            {"schema": 1, "handle": handle, "run": title.run, "prompt": prompt, "changed": [], "steps": steps}
+        )
+        return 0
+    started = phrase.clock(title.started) if title.started else ""
+    head = " ".join(w for w in (handle, title.agent, title.run, started) if w)
+    call.out.line(call.out.style(head + (f"  {phrase.quoted(title.prompt)}" if title.prompt else ""), "bold"))
+    for text in conversation.told(title, [], listing.reader(workspace)):
+        call.out.line("  " + text)
+    call.out.line("  no files changed")
+    return 0
 
 
 def _headline(subject: Subject) -> str:
@@ -160,21 +189,6 @@ def _headline(subject: Subject) -> str:
     words = [unit.handle, title.agent, " ".join(sorted(unit.runs)), f"{phrase.clock(at)}{seconds}"]
     state = {"back": "  undone", "left": "  left by an undo"}.get(subject.timeline.state_of_unit(unit) or "", "")
     return " ".join(w for w in words if w) + (f"  {phrase.quoted(label)}" if label else "") + state
-
-
-def _step_line(subject: Subject, step: Step) -> str:
-    """`t3.1  Edit  src/checkout.py  +80 -40`."""
-    call = (subject.title.calls or {}).get(step.handle)
-    changes = subject.of(step)
-    names = named_paths(changes)
-    gone = [p for p in names if changes[p][1] is None]
-    stayed = [p for p in names if changes[p][1] is not None]
-    counts = [stat(d, subject.read) for d in deltas(changes)] if len(names) <= listing.MANY else []
-    lines = lines_of(Stat(sum(c.added for c in counts), sum(c.removed for c in counts)))
-    deleted = f"{phrase.count(len(gone), 'file')} deleted" if gone else ""
-    about = [call.tool, call.about] if call is not None else []
-    listed = phrase.paths(stayed, 5) if call is None or stayed != [call.about.encode()] else ""
-    return "  ".join(w for w in (f"{step.handle:6}", *about, f"{lines:8}", listed, deleted) if w).rstrip()
 
 
 def _show_checkpoint(call: Call, workspace: Workspace, word: str, paths: list[bytes], form: str | None) -> int:

@@ -126,7 +126,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
             found.reason = e.message
     if not found.reason:
         found.reason = unprotected_reason(workspace, place)
-    rows = listing.rows(timeline, titles(workspace))
+    rows = (row for row in listing.rows(timeline, titles(workspace)) if not row.is_talk)
     found.rows = [row for row, _ in zip(rows, range(ROWS), strict=False)]
     unit = next_undo(timeline)
     found.undo = unit.handle if unit is not None else None

@@ -15,20 +15,27 @@ if TYPE_CHECKING:
 
 
 class Call(NamedTuple):
-    """One step of a turn: the tool and its arguments on one line."""
+    """One step of a turn: the tool and its arguments on one line; `end` says how it ended where that was not well."""
 
     tool: str
     about: str
+    end: str = ""
 
 
 class Title(NamedTuple):
-    """`agent` and `prompt` are empty where no log tells them. `calls` by step handle."""
+    """`agent` and `prompt` are empty where no log tells them. `calls` by step handle. `talk`: it belongs to a
+    conversation with an agent, and is told of even if it changed no file; `checkpoint` was the newest one then.
+    """
 
     agent: str = ""
     prompt: str = ""
     started: datetime | None = None
     seconds: float | None = None
     calls: Mapping[str, Call] | None = None
+    answer: str = ""
+    run: str = ""
+    talk: bool = False
+    checkpoint: int | None = None
 
 
 def titles(workspace: Workspace) -> dict[str, Title]:
@@ -39,8 +46,13 @@ def titles(workspace: Workspace) -> dict[str, Title]:
     root = os.fsdecode(workspace.root).rstrip("/") + "/"
     for handle, turn in roster.turns(workspace.directory).items():
         took = (turn.last - turn.started).total_seconds() if turn.last and turn.started else None
-        calls = {step: Call(tool, _about(arguments, root)) for step, (tool, arguments) in turn.calls.items()}
-        found[handle] = Title(turn.agent, turn.prompt, turn.started, took, calls)
+        calls = {
+            step: Call(tool, _about(arguments, root), turn.ends.get(step, ""))
+            for step, (tool, arguments) in turn.calls.items()
+        }
+        found[handle] = Title(
+            turn.agent, turn.prompt, turn.started, took, calls, turn.answer, turn.run, bool(turn.session), turn.since
+        )
     return found
 
 

@@ -39,7 +39,10 @@ def runs_directory(store: Path) -> Path:
 
 @dataclass
 class TurnInfo:
-    """One turn as its log tells it. `calls` are the steps with the tool and its arguments, by handle (`t3.2`)."""
+    """One turn as its log tells it. `calls` are the steps with the tool and its arguments, by handle (`t3.2`),
+    `ends` says of those that did not end well how: `failed`, `uncertain`, `no end told`. `session` is the agent's name
+    for the conversation, where there is one.
+    """
 
     handle: str
     run: str
@@ -50,6 +53,9 @@ class TurnInfo:
     steps: int = 0
     since: int | None = None
     calls: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    ends: dict[str, str] = field(default_factory=dict)
+    answer: str = ""
+    session: str = ""
 
 
 @dataclass
@@ -72,7 +78,9 @@ class RunInfo:
     turns: dict[int, TurnInfo] = field(default_factory=dict)
     open_by_context: dict[str | None, int] = field(default_factory=dict)
     open_steps: dict[str, tuple[int, int | None, int]] = field(default_factory=dict)
+    closed_steps: dict[str, tuple[int, int | None, int]] = field(default_factory=dict)
     checkpoint: int | None = None
+    session: str = ""
     mode: str = "observed"
     events: int = 0
     problem: str = ""
@@ -158,6 +166,8 @@ def _waiting(store: Path, run: str) -> Iterator[tuple[Facts, Facts]]:
             facts = {**fact, "type": _TOLD_AS[fact["f"]], "context": fact.get("ctx", "main"), "turn": fact.get("turn")}
             if fact["f"] == "turn":
                 facts["turn"] = fact.get("n")
+            elif fact["f"] == "lost":
+                facts["verdict"] = "unreported"
             facts["commit"] = {"number": commit[1]} if commit else None
             said = {"content": fact.get("text"), "arguments": fact.get("args")}
             with contextlib.suppress(canon.NotJson):
@@ -180,7 +190,10 @@ def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts |
         info.exit = facts.get("status")
         info.open_by_context.clear()
     elif kind == "model_turn" and facts.get("stop") is not None and info.mode == "observed":
-        info.open_by_context.pop(facts.get("context"), None)  # its agent said that the turn is over
+        closed = info.open_by_context.pop(facts.get("context"), None)  # its agent said that the turn is over
+        if closed in info.turns and closed is not None:
+            info.turns[closed].answer = _words(contents().get("content"))
+            info.turns[closed].last = moment(at)
     elif kind == "user_message" and turn is not None:
         info.open_by_context[facts.get("context")] = turn
         named = _turn(info, turn, at)
@@ -193,7 +206,7 @@ def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts |
     elif kind == "tool_call_started":
         _call_started(info, facts, contents)
     elif kind in ("tool_call_completed", "tool_call_reconciled", "tool_call_uncertain"):
-        info.open_steps.pop(facts.get("key", ""), None)
+        _call_ended(info, facts)
     if info.open_turn is not None and info.open_turn in info.turns:
         info.turns[info.open_turn].last = moment(at)
     return None
@@ -202,6 +215,7 @@ def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts |
 def _began(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> None:
     info.status = "running"
     info.agent = facts.get("agent") or info.agent
+    info.session = facts.get("session") or info.session
     if facts["type"] == "run_started":
         info.started, info.mode = moment(facts["at"]), facts.get("mode", "observed")
         number = facts.get("number")
@@ -214,7 +228,9 @@ def _began(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> None:
 def _turn(info: RunInfo, number: int, at: str) -> TurnInfo:
     turn = info.turns.get(number)
     if turn is None:
-        turn = info.turns[number] = TurnInfo(f"t{number}", info.handle, info.agent, started=moment(at))
+        turn = info.turns[number] = TurnInfo(
+            f"t{number}", info.handle, info.agent, started=moment(at), session=info.session
+        )
     turn.last = moment(at)
     return turn
 
@@ -230,6 +246,22 @@ def _call_started(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) ->
         turn.calls[f"t{number}.{step}"] = (facts["tool"], _about(contents()))
     commit = facts.get("commit") or {}
     info.open_steps[facts["key"]] = (number, step, commit.get("number") or info.checkpoint or 0)
+
+
+def _call_ended(info: RunInfo, facts: Facts) -> None:
+    key = facts.get("key", "")
+    began = info.open_steps.pop(key, None) or info.closed_steps.get(key)
+    if began is None or began[1] is None or began[0] not in info.turns:
+        return
+    info.closed_steps[key] = began
+    ends, handle = info.turns[began[0]].ends, f"t{began[0]}.{began[1]}"
+    ends.pop(handle, None)
+    if facts["type"] == "tool_call_uncertain" or facts.get("verdict") in ("escalate", "wait", "tell"):
+        ends[handle] = "uncertain"
+    elif facts.get("failed"):
+        ends[handle] = "failed"
+    elif facts.get("verdict") == "unreported":
+        ends[handle] = "no end told"
 
 
 def _about(said: Facts) -> Any:

@@ -297,7 +297,7 @@ def test_looking_costs_no_scan_and_no_heavy_import(player: Player, claude: Claud
     assert len(player.world.ckpt("log", "--checkpoints", "--json").lines) == count
     claude("Stop")
     assert [e["tool"] for e in player.events() if e["type"] == "tool_call_started"] == ["Read"]
-    player.world.ckpt("show", "t1", ok=2)  # it changed nothing
+    assert "no files changed" in player.world.ckpt("show", "t1").out
 
 
 def test_our_own_tools_are_no_steps(player: Player, claude: Claude) -> None:
@@ -392,6 +392,10 @@ AGENT = """
 import json, subprocess, sys, time
 for line in sys.stdin:
     event, stdin = json.loads(line)
+    if event == "!":
+        done = subprocess.run(["sh", "-c", stdin["command"] + " 2>&1"], capture_output=True, text=True)
+        print(json.dumps({"said": done.stdout}), flush=True)
+        continue
     done = subprocess.run([sys.executable, "-P", "-m", "checkpointer", "hook", "claude", event],
                           input=json.dumps(stdin), capture_output=True, text=True)
     print(done.stdout.strip() or "{}", flush=True)
@@ -401,11 +405,11 @@ for line in sys.stdin:
 class Process:
     """An agent in a process of its own, which can be killed."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, words: list[str] | None = None) -> None:
         self.world = world
         self.child = subprocess.Popen(
-            [sys.executable, "-c", AGENT], cwd=world.root, env=world.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True, start_new_session=True,
+            words or [sys.executable, "-c", AGENT], cwd=world.root, env=world.env, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 
     def __call__(self, event: str, **stdin: Any) -> dict[str, Any]:
@@ -448,6 +452,26 @@ def test_an_agent_is_killed_inside_a_tool_and_comes_back(player: Player) -> None
     assert item["tool"] == "Bash"
     assert [r["turns"] for r in player.world.ckpt("runs", "--json").lines] == [["t1", "t2"]]
     player.world.ckpt("verify")
+
+
+def test_a_call_from_inside_an_agent_is_the_agents(player: Player, tmp_path: Path) -> None:
+    """Whatever its shell runs is known by the process above it, if that is an agent program."""
+    script = tmp_path / "claude"
+    script.write_text(f"#!{sys.executable}\n{AGENT}")
+    script.chmod(0o755)
+    agent = Process(player.world, [str(script)])
+    agent("UserPromptSubmit", prompt="go")
+    agent("PreToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="c1")
+    player.world.write("a", "1\n")
+    agent("PostToolUse", tool_name="Bash", tool_input={"command": "make"}, tool_use_id="c1")
+    ckpt = f"{sys.executable} -P -m checkpointer"
+    said = agent("!", command=f"{ckpt} gc; echo $?; {ckpt} undo --force; echo $?; {ckpt} undo; echo $?")["said"]
+    assert said.startswith("3\n3\nundid t1")
+    assert said.endswith("0\n")
+    agent.kill()
+    (undo,) = (c for c in player.world.ckpt("log", "--checkpoints", "--json").lines if c["kind"] == "undo")
+    assert undo["by"] == "agent"
+    assert not (player.world.root / "a").exists()
 
 
 def test_a_dead_agents_run_is_closed_by_the_next_session(player: Player, claude: Claude) -> None:

@@ -3,10 +3,11 @@
     chat.message             {"input": {"sessionID"}, "text": [...]}
     tool.execute.before      {"input": {"tool", "sessionID", "callID"}, "args": {...}}
     tool.execute.after       the same, and {"output": {"title", "output", "metadata"}}
-    command.execute.before   {"input": {"command", "sessionID", "arguments"}}
+    command.execute.before   {"input": {"command", "sessionID", "arguments"}, "answers": true}
     event:NAME               {"properties": {"sessionID", ...}}
 
-The answer is what Claude Code would get; the plugin does with it what its host allows.
+With `answers` a plugin says that it can keep a command from the model. The answer is what Claude Code would get; the
+plugin does with it what its host allows.
 """
 
 from __future__ import annotations
@@ -29,6 +30,13 @@ _EVENTS: Mapping[str, Kind] = {
     "event:session.error": "turn-end",
     "event:session.compacted": "compact",
     "event:session.deleted": "session-end",
+    "event:session.status": "ignored",
+    "event:session.diff": "ignored",
+    "event:session.updated": "ignored",
+    "event:file.edited": "ignored",
+    "event:command.executed": "ignored",
+    "event:permission.asked": "ignored",
+    "event:permission.replied": "ignored",
 }
 
 
@@ -38,8 +46,8 @@ class OpenCode(Dialect):
         if report.event == "command.execute.before":
             command = text(inside.get("command"))
             report.text = f"/{command} {text(inside.get('arguments'))}".strip()
-            if not command.startswith("ckpt"):
-                report.kind = "ignored"
+            if not command.startswith("ckpt") or payload.get("answers") is not True:
+                report.kind = "ignored"  # what the command expands to comes as a message
         elif report.kind == "prompt":
             # `opencode run` puts quotes around what was typed.
             said = words(payload.get("text"))

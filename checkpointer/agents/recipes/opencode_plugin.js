@@ -58,7 +58,7 @@ export const Ckpt = async ({ directory, client }) => {
       if (said && last) last.text += "\n\n" + said
     },
     "command.execute.before": async (input) => {
-      answered(await tell("command.execute.before", directory, { input }))
+      answered(await tell("command.execute.before", directory, { input, answers: true }))
     },
     "tool.execute.before": async (input, output) => {
       await tell("tool.execute.before", directory, { input, args: output.args })
