@@ -28,6 +28,7 @@ class Command(click.Command):
     """A command that takes the common flags, and whose words after `--` are paths (see `paths_of`)."""
 
     split_paths: ClassVar[bool] = True
+    needs_directory: ClassVar[bool] = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,13 +45,16 @@ class Command(click.Command):
         call = ctx.find_object(Call)
         assert call is not None
         call.take(ctx.params)
+        if self.needs_directory:
+            call.must_be_somewhere()
         return super().invoke(ctx)
 
 
 class Verbatim(Command):
-    """A command whose words after `--` are another program's."""
+    """A command whose words after `--` are another program's. It says itself where it cannot start."""
 
     split_paths = False
+    needs_directory = False
 
 
 def paths_of(ctx: click.Context) -> list[str] | None:
@@ -149,6 +153,7 @@ ckpt --help lists every command.
 @click.pass_context
 def root(ctx: click.Context) -> Any:
     if ctx.invoked_subcommand is None:
+        ctx.ensure_object(Call).must_be_somewhere()
         module = importlib.import_module(COMMANDS["status"].where.partition(":")[0])
         return module.alone(ctx.ensure_object(Call))
     return None

@@ -67,6 +67,16 @@ class Call:
             raise Usage(f"{show(base)} is not a directory")
         return base
 
+    def must_be_somewhere(self) -> None:
+        """Raise Usage where `-C` names a directory that is not there and that no store knows either."""
+        if not self._directories or os.path.isdir(self.directory):
+            return
+        place = home.locate(self.directory)
+        if place is None or place.state != "gone":
+            raise Usage(
+                f"there is no directory {show(self.directory)}", kept="nothing was written", next=("ckpt workspaces",)
+            )
+
     def place(self) -> Place:
         """The workspace this call is about. Raises NoStore naming stores nearby."""
         if self._place is None:

@@ -67,7 +67,10 @@ def report(
     merged = set(outcome.merged)
     written = [p for p in outcome.written if p not in merged]
     most = 10**9 if outcome.dry_run or call.verbose else 8
-    for word, paths in (("written", written), ("removed", outcome.removed), ("merged", outcome.merged)):
+    done = ("written", "removed", "merged", "left")
+    would = ("would write", "would remove", "would merge", "would leave")
+    wrote, took, joined, leaves = would if outcome.dry_run else done
+    for word, paths in ((wrote, written), (took, outcome.removed), (joined, outcome.merged)):
         if paths:
             call.out.line(f"{word}: {phrase.paths(paths, most)}")
     left = [_left(c) for c in outcome.conflicts]
@@ -75,7 +78,7 @@ def report(
     told = "\n".join(outcome.notes)
     left += [phrase.shell(p) for p in outcome.skipped if p not in said and f"{show(p)} is left" not in told]
     for text in left:
-        call.out.line(f"left: {text}")
+        call.out.line(f"{leaves}: {text}")
     if outcome.uncovered:
         words = [f"{phrase.shell(p)} ({REASONS.get(r, r)})" for p, r in sorted(outcome.uncovered.items())]
         more = f" and {len(words) - 4:,} more" if len(words) > 4 else ""

@@ -50,7 +50,11 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     try:
         os.chdir(call.directory)
     except OSError as e:
-        return _refuse(call, Usage(f"{phrase.directory(call.directory)}: {e.strerror}"))
+        from checkpointer.cli import failure
+
+        where = phrase.directory(call.directory)
+        failure.report(Usage(f"{where}: {e.strerror}", kept="nothing was started"), as_json=call.out.json)
+        return NOT_STARTED
     try:
         started = _begin(call, words, agent, force_root)
     except CheckpointerError as e:
@@ -160,6 +164,7 @@ def say_after(call: Call, workspace: Workspace, running: CommandRun, report: Rep
 
 class _Listing(Verbatim):
     split_paths = True
+    needs_directory = True
 
 
 @click.command(cls=_Listing)

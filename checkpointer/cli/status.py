@@ -20,6 +20,7 @@ from checkpointer.workspace.entry import to_json
 
 if TYPE_CHECKING:
     from checkpointer.home import Place
+    from checkpointer.run.roster import RunInfo
     from checkpointer.workspace.odb.objects import Objects
     from checkpointer.workspace.undoing.timeline import OpenTurn, Timeline
     from checkpointer.workspace.workspace import Workspace
@@ -75,6 +76,7 @@ class Findings:
     approvals: list[dict[str, Any]] = field(default_factory=list)
     replay: dict[str, Any] = field(default_factory=dict)
     pending: bool = False
+    resumable: list[RunInfo] = field(default_factory=list)
     store_bytes: int = 0
     count: int = 0
     timeline: Timeline | None = None
@@ -96,6 +98,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     """Look at everything a status tells; writes nothing."""
     from checkpointer.cli.show import next_undo
     from checkpointer.cli.titles import open_questions, open_turns, titles
+    from checkpointer.run import roster
 
     counters = None
     if call.out.json:  # a person is not told what reading the logs cost, and need not wait for it
@@ -107,6 +110,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     found.replay = counters.as_json() if counters is not None else {}
     found.tip = workspace.store.tip()
     found.pending = workspace.store.pending() is not None
+    found.resumable = [i for i in roster.resumable(workspace.directory) if i.ended or i.alive == "dead"]
     found.store_bytes = bytes_below(place.directory)
     timeline = workspace.timeline(found.open_turns)
     found.count = len(timeline.checkpoints)
@@ -175,12 +179,7 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
         out("an undo or restore was cut short; the next command that writes finishes it: ckpt save")
     if found.uncovered:
         out("not covered: " + uncovered_words(workspace, found.uncovered))
-    for turn in found.open_turns:
-        out(
-            f"  t{turn.turn}  open, {turn.run} is at work"
-            if turn.alive
-            else f"  t{turn.turn}  cut off: {turn.run} is gone"
-        )
+    _print_open(call, found)
     for call_ in found.uncertain:
         out(f"  {call_.get('handle')}  uncertain: {call_.get('about')}")
     for asked in found.approvals:
@@ -191,13 +190,34 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
     out(style(rest + (f".  ckpt redo brings {found.redo} back" if found.redo else ""), "dim"))
 
 
+def _print_open(call: Call, found: Findings) -> None:
+    """Turns that have not ended, and runs that can be gone on with."""
+    way = {
+        info.handle: call.out.style(
+            f"   <- ckpt resume{'' if len(found.resumable) == 1 else ' ' + info.handle} goes on with it", "cyan"
+        )
+        for info in found.resumable
+    }
+    for turn in found.open_turns:
+        if turn.alive:
+            call.out.line(f"  t{turn.turn}  open, {turn.run} is at work")
+        else:
+            call.out.line(f"  t{turn.turn}  cut off: {turn.run} is gone{way.pop(turn.run, '')}")
+    for info in found.resumable:
+        if info.handle in way:
+            call.out.line(f"  {info.handle}  {info.status if info.ended else 'cut off'}{way[info.handle]}")
+
+
 def _changed_words(found: Findings) -> str:
     if not found.changed or found.tip is None:
         return ""
     working = [t for t in found.open_turns if t.alive]
     steps = found.tip.meta.steps
     since = steps[-1].split(".")[0] if steps else f"checkpoint {found.tip.number}"
+    cut_off = [t for t in found.open_turns if not t.alive]
     whose = f"t{working[-1].turn} is at work" if working else "not by an agent"
+    if cut_off and not working:
+        whose = f"by {cut_off[-1].run} before it was cut off, or by you"
     return f"  changed since {since}, {whose}: {phrase.paths(found.changed)}"
 
 
@@ -234,6 +254,7 @@ def _document(found: Findings) -> dict[str, Any]:
         "store_bytes": found.store_bytes,
         "state": found.place.state,
         "pending": found.pending,
+        "resumable": [info.handle for info in found.resumable],
         **found.replay,
     }
 

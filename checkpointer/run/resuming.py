@@ -77,15 +77,7 @@ class Resumed:
 
 def resumable(store: Path) -> list[roster.RunInfo]:
     """The runs that were cut off or paused and that nobody owns, newest last."""
-    found = [roster.read(store, name) for name in roster.names(store)]
-    waits = [info for info in found if _waits(info)]
-    return sorted(waits, key=lambda info: info.last.timestamp() if info.last else 0.0)
-
-
-def _waits(info: roster.RunInfo) -> bool:
-    if info.problem or not info.events:
-        return False
-    return info.alive != "alive" if not info.ended else info.status in ("interrupted", "paused")
+    return sorted(roster.resumable(store), key=lambda info: info.last.timestamp() if info.last else 0.0)
 
 
 def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: bool = False) -> Resumed:

@@ -18,7 +18,7 @@ from checkpointer.workspace.outcome import Outcome
 from checkpointer.workspace.restoring.carried import Carried
 from checkpointer.workspace.restoring.replacements import Replacement
 from checkpointer.workspace.restoring.restore import Carrier, Progress
-from checkpointer.workspace.restoring.settle import token_of
+from checkpointer.workspace.restoring.staging import token_of
 from checkpointer.workspace.rules.ignore import Rules
 from checkpointer.workspace.trees.tree import Tree, edited
 from checkpointer.workspace.undoing.plan import Plan, make_plan

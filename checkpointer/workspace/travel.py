@@ -63,9 +63,12 @@ def undo(
     open_turns: Sequence[OpenTurn],
     progress: Progress | None,
 ) -> Outcome:
+    cut_off: list[OpenTurn] = []
     if mode != "force" and not dry_run and not all(turn.alive for turn in open_turns):
         # Nobody knows whose the changes after an agent's death are: refuse before a checkpoint says that they are its.
         undo(workspace, selector, mode, dry_run=True, by=by, open_turns=open_turns, progress=progress)
+        # From here on their steps are nobody's; that they were cut off is still said.
+        cut_off = [turn._replace(steps=()) for turn in open_turns if not turn.alive]
         open_turns = [turn for turn in open_turns if turn.alive]
 
     def decide(basis: Basis, scratch: Scratch) -> Decision:
@@ -75,7 +78,7 @@ def undo(
                 basis.timeline(workspace.facts),
                 selector,
                 mode=mode,
-                open_turns=open_turns,
+                open_turns=[*open_turns, *cut_off],
                 head=workspace.branch(),
                 lost=lost,
             )

@@ -19,6 +19,7 @@ from checkpointer.workspace.locking import WorkspaceLock
 from checkpointer.workspace.outcome import Saved, Settled
 from checkpointer.workspace.reading.table import Table
 from checkpointer.workspace.restoring import rootdir
+from checkpointer.workspace.restoring.leftovers import but_for_temporaries
 from checkpointer.workspace.rules.gitdir import git_above
 from checkpointer.workspace.shadow.recollection import facts_of
 from checkpointer.workspace.shadow.store import Store
@@ -62,8 +63,7 @@ class Workspace:
 
     def _facts(self, *, repair: bool = False) -> Facts:
         known, notice = facts_of(self.directory, self.root, self.store, repair=repair)
-        if notice:
-            self.notices.append(notice)
+        self.notices += [notice] if notice else []
         return known
 
     # -- the lock
@@ -87,12 +87,9 @@ class Workspace:
                 stack.enter_context(workspace.locked(doing))
             yield
 
-    # -- reading
-
     def branch(self) -> str | None:
         """The project's branch, `detached`, or None without a project git."""
-        git = git_above(self.root)
-        return git.head() if git is not None else None
+        return git.head() if (git := git_above(self.root)) is not None else None
 
     def meta(
         self,
@@ -114,15 +111,16 @@ class Workspace:
         return Rules(self.root).ignored
 
     def look(self, progress: Progress | None = None, must_cover: Collection[bytes] = ()) -> Present:
-        """The files as they are now. Nothing is written, no lock is taken. A directory that is gone is an empty one.
+        """The files as they are now; nothing is written or locked. A directory that is gone is an empty one.
 
-        Raises `CaptureFailed`, `Damaged`.
+        What a restore that was cut short left of its own is not among them. Raises `CaptureFailed`, `Damaged`.
         """
         from checkpointer.workspace.odb.objects import MemorySink
 
         sink = MemorySink(self.store.objects)
         if os.path.isdir(self.root):
-            return self._read(self.root, sink, self._table(), must_cover, progress)
+            present = self._read(self.root, sink, self._table(), must_cover, progress)
+            return but_for_temporaries(present, self.store.pending(), sink)
         with rootdir.stand_in(self.store) as root:
             return self._read(root, sink, self._table(empty=True), (), progress)
 

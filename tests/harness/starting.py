@@ -182,7 +182,9 @@ class Started:
     def __enter__(self) -> Started:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is not None:  # a test that has failed must not wait for what it no longer tells to end
+            self.kill()
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream is not None:
                 stream.close()

@@ -20,7 +20,7 @@ from checkpointer.workspace.outcome import Settled
 from checkpointer.workspace.restoring.carried import Carried
 from checkpointer.workspace.restoring.replacements import OPENED, Replacement, is_dir
 from checkpointer.workspace.restoring.restore import Carrier, Progress
-from checkpointer.workspace.restoring.staging import sweep
+from checkpointer.workspace.restoring.staging import sweep, token_of
 from checkpointer.workspace.restoring.standing import standing
 from checkpointer.workspace.trees.tree import diff
 
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 _NOTHING_THERE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))
 """Also where something else stands above: if that is not ours to replace, the carrier leaves what is below."""
-
-
-def token_of(pending: Checkpoint) -> str:
-    """What the names of this restore's temporary files carry."""
-    return pending.id[:12]
 
 
 def settle(store: Store, root: bytes, progress: Progress | None = None) -> Settled | None:

@@ -19,6 +19,7 @@ from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import PERMISSIONS, Entry, Signature, parents, signature
 
 if TYPE_CHECKING:
+    from checkpointer.workspace.checkpoint import Checkpoint
     from checkpointer.workspace.odb.objects import Objects
 
 MANY = 16
@@ -48,6 +49,17 @@ def same(expected: Signature, seen: Signature) -> bool:
 
 def temporary_name(token: str, number: int) -> bytes:
     return b".ckpt-%s-%d.tmp" % (token.encode(), number)
+
+
+def is_temporary(path: bytes, token: str) -> bool:
+    """Is it a file that a restore with this token writes before it renames it?"""
+    name = path.rpartition(b"/")[2]
+    return name.startswith(b".ckpt-%s-" % token.encode()) and name.endswith(b".tmp")
+
+
+def token_of(pending: Checkpoint) -> str:
+    """What the names of a restore's temporary files carry."""
+    return pending.id[:12]
 
 
 def sync_singly(count: int) -> bool:
@@ -200,12 +212,11 @@ def _fill(fd: int, objects: Objects, oid: bytes) -> int:
 
 def sweep(directories: Directories, token: str, paths: Iterable[bytes]) -> list[bytes]:
     """Remove the temporary files of one prepared commit that a kill left; `paths` are those it was to change."""
-    prefix = b".ckpt-%s-" % token.encode()
     swept = []
     for directory in sorted(set(_where(paths))):
         with contextlib.suppress(OSError):
             for name in directories.names(directory):
-                if name.startswith(prefix) and name.endswith(b".tmp"):
+                if is_temporary(name, token):
                     disk.remove(name, dir_fd=directories.fd(directory), missing_ok=True)
                     swept.append(directory + b"/" + name if directory else name)
     return swept

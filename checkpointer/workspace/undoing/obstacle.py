@@ -29,6 +29,13 @@ def check(
         if not mine:
             if turn.alive and any(handle.turn == turn.turn for step in steps for handle in step.handles):
                 notes.append(f"t{turn.turn} has not ended: what it does from here on stays")
+            if not turn.alive and any(h.turn == turn.turn for step in steps for h in step.handles):
+                if not _went_on(timeline, turn):
+                    continue
+                notes.append(
+                    f"{turn.run} was cut off in t{turn.turn}: what it did after checkpoint {turn.since} cannot be told "
+                    f"from your own edits, and is not taken back (see: ckpt diff {turn.since})"
+                )
             continue
         what = ", ".join(mine)
         if turn.executing:
@@ -54,6 +61,13 @@ def check(
         notes.append(f"{loose} is known only by its ends: what anybody else wrote meanwhile counts as its work")
     heads = [(c.handle, timeline.head_after(c)) for c in steps]
     return (*notes, *check_head(heads, head, mode, command))
+
+
+def _went_on(timeline: Timeline, turn: OpenTurn) -> bool:
+    """Did anything change after the last that is known of a turn that was cut off?"""
+    newest = timeline.checkpoints[-1].number
+    known = any(c.number == turn.since for c in timeline.checkpoints)
+    return not known or bool(timeline.diff(turn.since, newest))
 
 
 def _need(mode: Mode, message: str, ways: Sequence[str]) -> None:
