@@ -24,6 +24,6 @@ RECIPE = Recipe(
     parts=nothing,
     directory=directory,
     project=False,
-    typed="no",
+    typed="terminal",
     steps="each burst of changes",
 )

@@ -95,5 +95,4 @@ RECIPE = Recipe(
     trust="a project's hooks run once its folder is trusted",
     steps="each batch of calls",
     slash=True,
-    resume="claude --resume ID",
 )

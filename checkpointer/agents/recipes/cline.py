@@ -45,5 +45,4 @@ RECIPE = Recipe(
     parts=parts,
     directory=directory,
     hand=hand,
-    resume="cline task open ID",
 )

@@ -99,5 +99,4 @@ RECIPE = Recipe(
     shell="confined to the workspace: looking works, undoing does not, unless writable_roots names the store",
     gated=True,
     trust="each hook is trusted by hand, again after it changed",
-    resume="codex resume ID",
 )

@@ -45,5 +45,4 @@ RECIPE = Recipe(
     directory=directory,
     hand=hand,
     trust="a project's hooks run once its folder is trusted",
-    resume="copilot --resume ID",
 )

@@ -42,5 +42,4 @@ RECIPE = Recipe(
     trust="a project's hooks run in a trusted workspace",
     slash=True,
     shell="in its sandbox it is confined to the workspace: looking works, undoing does not",
-    resume="cursor-agent --resume ID",
 )

@@ -77,5 +77,4 @@ RECIPE = Recipe(
     trust="a project's hooks run once its folder is trusted",
     slash=True,
     shell="it can use the store, unless it runs in a sandbox (tools.sandbox)",
-    resume="gemini --resume ID",
 )

@@ -43,6 +43,5 @@ RECIPE = Recipe(
     ),
     parts=parts,
     directory=directory,
-    typed="model",
-    resume="goose session --resume",
+    typed="terminal",
 )

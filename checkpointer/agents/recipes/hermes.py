@@ -39,6 +39,5 @@ RECIPE = Recipe(
     project=False,
     gated=True,
     trust="each hook is accepted once, at the first start",
-    typed="model",
-    resume="hermes --resume ID",
+    typed="told",
 )

@@ -47,7 +47,5 @@ RECIPE = Recipe(
     ),
     parts=parts,
     directory=directory,
-    typed="model",
     slash=True,
-    resume="opencode --session ID",
 )

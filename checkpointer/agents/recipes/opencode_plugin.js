@@ -31,15 +31,18 @@ const tell = (name, directory, facts) =>
   })
 
 export const Ckpt = async ({ directory, client }) => {
-  const show = async (message) => {
+  const show = async (message, variant = "warning") => {
     if (!message) return
     try {
-      await client.tui.showToast({ body: { title: "ckpt", message, variant: "warning" } })
+      await client.tui.showToast({ body: { title: "ckpt", message, variant, duration: 15000 } })
     } catch {}
   }
-  // An answer of ckpt to what a person typed: shown, and nothing goes to the model.
-  const answered = (answer) => {
-    if (answer.decision === "block" || answer.decision === "deny") throw new Error(answer.reason || "answered by ckpt")
+  // An answer of ckpt to what a person typed: shown, and nothing goes to the model. Only an error stops the prompt.
+  const answered = async (answer) => {
+    if (answer.decision !== "block" && answer.decision !== "deny") return
+    const reason = answer.reason || "answered by ckpt"
+    await show(reason, "info")
+    throw new Error(reason)
   }
   const context = (answer) => answer.additionalContext ?? answer.hookSpecificOutput?.additionalContext
 
@@ -52,13 +55,13 @@ export const Ckpt = async ({ directory, client }) => {
       const text = output.parts.filter((part) => part.type === "text").map((part) => part.text)
       const answer = await tell("chat.message", directory, { input, text })
       await show(answer.systemMessage)
-      answered(answer)
+      await answered(answer)
       const said = context(answer)
       const last = output.parts.findLast((part) => part.type === "text")
       if (said && last) last.text += "\n\n" + said
     },
     "command.execute.before": async (input) => {
-      answered(await tell("command.execute.before", directory, { input, answers: true }))
+      await answered(await tell("command.execute.before", directory, { input, answers: true }))
     },
     "tool.execute.before": async (input, output) => {
       await tell("tool.execute.before", directory, { input, args: output.args })

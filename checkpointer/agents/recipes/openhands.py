@@ -40,5 +40,4 @@ RECIPE = Recipe(
     directory=directory,
     hand=hand,
     shell="in its own container it has no ckpt and no store",
-    resume="openhands --resume ID",
 )

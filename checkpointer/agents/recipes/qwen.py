@@ -52,5 +52,4 @@ RECIPE = Recipe(
     trust="a project's hooks run once its folder is trusted",
     slash=True,
     shell="it can use the store, unless it runs in a sandbox (tools.sandbox)",
-    resume="qwen --resume ID",
 )

@@ -142,8 +142,9 @@ class Recipe:
 
     `gated`: no hook of a person's own configuration runs before the person has said yes to it in the agent.
 
-    `typed` is what becomes of `ckpt undo` typed as a prompt: `answered` by ckpt with no request to the model, or
-    `model`, which runs it as its own. `steps` says how finely its turns can be told apart.
+    `typed` is what becomes of `ckpt undo` typed as a prompt: `answered` by ckpt with no request to the model; `told`,
+    done by ckpt and passed on by the model; `terminal`, where the agent shows nothing of what a hook says. `steps` says
+    how finely its turns can be told apart.
     """
 
     name: str
@@ -162,7 +163,6 @@ class Recipe:
     typed: str = "answered"
     steps: str = "each call"
     slash: bool = False
-    resume: str = ""
     shell: str = "it can use the store"
 
     def ours(self, value: dict[str, Any]) -> bool:
