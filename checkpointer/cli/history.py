@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from itertools import islice
 from typing import Any
 
@@ -14,7 +16,7 @@ from checkpointer.cli.difference import print_patches
 from checkpointer.cli.listing import Row
 from checkpointer.cli.titles import titles
 from checkpointer.errors import Usage
-from checkpointer.workspace.entry import Entry, below
+from checkpointer.workspace.entry import Entry, below, show
 from checkpointer.workspace.undoing.timeline import Timeline
 
 
@@ -22,11 +24,18 @@ from checkpointer.workspace.undoing.timeline import Timeline
 @click.option("-n", "number", type=click.IntRange(min=0), metavar="N", help="So many lines at most.")
 @click.option("-p", "patch", is_flag=True, help="With what each changed, as git prints it.")
 @click.option("--run", metavar="R", help="Only what this run did, step by step.")
+@click.option("--grep", metavar="TEXT", help="Only where a prompt, label, call or path holds TEXT (a regex; any case).")
 @click.option("--checkpoints", is_flag=True, help="Every checkpoint, not only turns, saves and restores.")
 @click.argument("words", nargs=-1, metavar="[-- PATH...]")
 @click.pass_context
 def log(
-    ctx: click.Context, number: int | None, patch: bool, run: str | None, checkpoints: bool, words: tuple[str, ...]
+    ctx: click.Context,
+    number: int | None,
+    patch: bool,
+    run: str | None,
+    grep: str | None,
+    checkpoints: bool,
+    words: tuple[str, ...],
 ) -> int:
     """Turns, saves and restores, newest first; undone ones are marked."""
     call: Call = ctx.find_object(Call)  # type: ignore[assignment]
@@ -38,7 +47,14 @@ def log(
     if run is not None and run not in known:
         raise Usage(f"no checkpoint here belongs to run {run}", next=("ckpt log",))
     found = listing.rows(timeline, named, every=checkpoints)
-    chosen = (r for r in found if (run is None or run in r.runs) and _touches(timeline, r, paths))
+    wanted_text = _pattern(grep)
+    chosen = (
+        r
+        for r in found
+        if (run is None or run in r.runs)
+        and _touches(timeline, r, paths)
+        and (wanted_text is None or _says(timeline, r, wanted_text))
+    )
     wanted = islice(chosen, number) if number is not None else chosen
     current = _current(timeline)
     with call.out.paged(str(call.config["ui.pager"])):
@@ -59,6 +75,24 @@ def log(
         if empty and not call.out.json:
             call.out.note("nothing" + (" that fits" if timeline.checkpoints else " yet"))
     return 0
+
+
+def _pattern(grep: str | None) -> re.Pattern[str] | None:
+    if grep is None:
+        return None
+    try:
+        return re.compile(grep, re.IGNORECASE)
+    except re.error as e:
+        raise Usage(f"--grep {grep!r}: {e}", next=(f"ckpt log --grep {shlex.quote(re.escape(grep))}",)) from None
+
+
+def _says(timeline: Timeline, row: Row, wanted: re.Pattern[str]) -> bool:
+    """Does it stand in what was asked, in a label, in a call or in the name of a file that changed?"""
+    said = [row.title.prompt, row.title.agent, row.checkpoint.meta.label or "", *row.runs]
+    said += [word for call in (row.title.calls or {}).values() for word in (call.tool, call.about)]
+    if any(wanted.search(text) for text in said):
+        return True
+    return any(wanted.search(show(path)) for path in listing.changes_of(timeline, row.segments) if path)
 
 
 def _narrowed(timeline: Timeline, row: Row, paths: list[bytes]) -> dict[bytes, tuple[Entry | None, Entry | None]]:

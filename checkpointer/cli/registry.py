@@ -27,6 +27,8 @@ COMMANDS: dict[str, Entry] = {
     "show": Entry(_CLI + "show:show", "look", "[T|P]", "what one turn, step or checkpoint changed"),
     "diff": Entry(_CLI + "difference:diff", "look", "[P [P]] [-- PATH...]", "two points compared, as git prints it"),
     "cat": Entry(_CLI + "difference:cat", "look", "P PATH", "one file as it was"),
+    "blame": Entry(_CLI + "blame:blame", "look", "PATH", "each line of a file with the turn that wrote it"),
+    "bisect": Entry(_CLI + "bisect:bisect", "look", "--good P --bad P -- CMD", "which turn broke it, by trying CMD"),
     "undo": Entry(_CLI + "undo:undo", "go back", "[T|T..|T..T] [-- PATH...]", "take back what a turn changed"),
     "redo": Entry(_CLI + "undo:redo", "go back", "[T]", "take back an undo"),
     "restore": Entry(_CLI + "restore:restore", "go back", "P [--to DIR] [-- PATH...]", "the files as of a checkpoint"),
