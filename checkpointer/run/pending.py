@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,15 +120,6 @@ def _compacted(state: RunState, context: str, place: dict[str, Any]) -> ContextC
     return ContextCompacted(
         from_seq=said[0].seq, to_seq=said[-1].seq, summarised=False, summary=None, context=context, **place
     )
-
-
-def waiting(store: Path, run: str) -> Iterator[AnyEvent]:
-    """What hooks have told and no log has yet, as events without a place."""
-    facts, _ = sessions.journal(sessions.directory(store, run))
-    for fact in facts:
-        with contextlib.suppress(KeyError, TypeError, ValueError, IndexError):
-            if (found := event(fact, RunState())) is not None:
-                yield found
 
 
 def flush(log: JsonlLog, place: Path, known: Folded | None = None) -> tuple[Folded, list[str]]:
