@@ -100,9 +100,6 @@ def _heaviest(root: bytes) -> str:
 
 def _without_store(here: bytes) -> Iterator[Finding]:
     subject = show(here)
-    if not os.path.isdir(here):
-        yield broken(subject, "no-directory", "there is no such directory", "cd to where you work")
-        return
     try:
         guard.refuse(here, os.fsencode(places.stores()))
     except CheckpointerError as e:
