@@ -10,10 +10,13 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from checkpointer import disk
 from checkpointer.errors import Usage
+
+if TYPE_CHECKING:
+    import tomlkit
 
 Value = int | str | bool
 GIB = 1 << 30
@@ -160,25 +163,49 @@ class Config:
             value = _checked(key, text)
         except ValueError as e:
             raise Usage(f"{name} takes {e}, not {text!r}", kept="the configuration is as it was") from None
-        try:
-            document = (
-                tomlkit.parse(self.path.read_text(encoding="utf-8")) if self.path.exists() else tomlkit.document()
-            )
-        except ValueError as e:
-            raise Usage(
-                f"{self.path} cannot be read: {e}", kept="the file is as it was", next=(f"correct it: {self.path}",)
-            ) from None
+        document = self._document()
         group, _, leaf = name.partition(".")
         table = document.setdefault(group, tomlkit.table())
         if not isinstance(table, dict):
             raise Usage(f"{self.path}: {group} should be a table", kept="the file is as it was")
         table[leaf] = value
+        self._write(document)
+        self._set[name] = value
+
+    def unset(self, name: str) -> bool:
+        """Take one value out of the file: the default holds again. False where it is not set. Raises as `set` does."""
+        known(name)
+        document = self._document()
+        group, _, leaf = name.partition(".")
+        table = document.get(group)
+        if not isinstance(table, dict) or leaf not in table:
+            return False
+        del table[leaf]
+        if not table:
+            del document[group]
+        self._write(document)
+        self._set.pop(name, None)
+        return True
+
+    def _document(self) -> tomlkit.TOMLDocument:
+        """The file as it stands. Raises Usage where it is not TOML; OSError."""
+        import tomlkit
+
+        try:
+            return tomlkit.parse(self.path.read_text(encoding="utf-8")) if self.path.exists() else tomlkit.document()
+        except ValueError as e:
+            raise Usage(
+                f"{self.path} cannot be read: {e}", kept="the file is as it was", next=(f"correct it: {self.path}",)
+            ) from None
+
+    def _write(self, document: tomlkit.TOMLDocument) -> None:
+        import tomlkit
+
         for directory in reversed([d for d in self.path.parents if not d.exists()]):
             disk.make_directory(directory)
         target = self.path.resolve()  # people keep this file behind a link
         mode = target.stat().st_mode & 0o777 if target.exists() else disk.PRIVATE_FILE
         disk.replace(target, tomlkit.dumps(document).encode(), mode=mode)
-        self._set[name] = value
 
 
 def known(name: str) -> Key:

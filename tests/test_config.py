@@ -125,3 +125,21 @@ def test_directories_are_platformdirs(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_file_is_where_the_variable_says(tmp_path: Path) -> None:
     assert config.config_path({"CKPT_CONFIG": str(tmp_path / "x.toml")}) == tmp_path / "x.toml"
     assert config.config_path({"HOME": str(tmp_path), "CKPT_CONFIG": ""}).name == "config.toml"
+
+
+def test_a_value_is_taken_out_again(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("# mine\n[gc]\nkeep_days = 3  # few\nkeep_number = 9\n\n[ui]\ncolor = 'never'\n")
+    config = Config(path)
+    assert config.unset("gc.keep_days")
+    assert config["gc.keep_days"] == Config(tmp_path / "none")["gc.keep_days"]
+    assert path.read_text() == "# mine\n[gc]\nkeep_number = 9\n\n[ui]\ncolor = 'never'\n"
+    assert not config.unset("gc.keep_days")
+    assert config.unset("ui.color")
+    assert "[ui]" not in path.read_text()
+    assert Config(path).problems == []
+    with pytest.raises(Usage, match="did you mean"):
+        config.unset("gc.keep_day")
+    path.write_text("= broken")
+    with pytest.raises(Usage, match="cannot be read"):
+        config.unset("gc.keep_number")

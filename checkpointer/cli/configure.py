@@ -10,15 +10,19 @@ from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
 from checkpointer.cli.phrase import size
 from checkpointer.config import KEYS, Config, Value, known
+from checkpointer.errors import Usage
 
 
 @click.command(cls=Command)
 @click.argument("key", required=False)
 @click.argument("value", required=False)
+@click.option("--unset", is_flag=True, help="Take KEY out of the file: the default holds again.")
 @click.pass_obj
-def config(call: Call, key: str | None, value: str | None) -> int:
+def config(call: Call, key: str | None, value: str | None, unset: bool) -> int:
     """Show what is set and where it came from, or set KEY to VALUE."""
     found = call.config
+    if unset:
+        return _unset(call, found, key, value)
     if key is not None and value is not None:
         call.person_only("changing the configuration")
         found.set(key, value)
@@ -42,6 +46,20 @@ def config(call: Call, key: str | None, value: str | None) -> int:
     call.out.line(f"the file: {found.path}" + ("" if os.path.exists(found.path) else "  (not there yet)"))
     for name in found.unknown:
         call.out.note(f"note: {found.path}: there is no key {name}")
+    return 0
+
+
+def _unset(call: Call, found: Config, key: str | None, value: str | None) -> int:
+    if key is None or value is not None:
+        raise Usage("--unset takes one KEY and no VALUE", next=("ckpt config KEY --unset", "ckpt config"))
+    call.person_only("changing the configuration")
+    taken = found.unset(key)
+    if call.out.json:
+        call.out.document(_document(found, key))
+    elif taken:
+        call.out.line(f"{key} is {_shown(key, found[key])} again, the default   in {found.path}")
+    else:
+        call.out.line(f"{key} was not set; it is {_shown(key, found[key])}, the default")
     return 0
 
 

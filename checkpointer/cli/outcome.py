@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpointer.cli import phrase
@@ -137,55 +135,12 @@ def git_words(root: bytes, timeline: Timeline, handle: str, started: datetime | 
     start, end = started or at.get(unit.first), at.get(unit.last)
     if start is None or end is None:
         return ""
-    moved = _head_moves(root, start, end)
-    if moved is None:
+    from checkpointer.workspace.project.headlog import moved
+
+    move = moved(root, start, end)
+    if move is None:
         return ""
-    new, branch, certain = moved
+    new, branch, certain = move
     if not certain:  # git's clock has whole seconds: it may have moved right before
         return f"git left alone: {branch} stays at {new[:7]}"
     return f"git left alone: {branch} moved to {new[:7]} during {handle} and still points there"
-
-
-def _head_moves(root: bytes, start: datetime, end: datetime) -> tuple[str, str, bool] | None:
-    """Where HEAD was moved to between two times, its branch, and whether it was surely then; if it is still there."""
-    directory = _git_directory(root)
-    if directory is None:
-        return None
-    try:
-        with open(os.path.join(directory, b"logs", b"HEAD"), "rb") as f:
-            f.seek(max(0, os.fstat(f.fileno()).st_size - (1 << 20)))
-            lines = f.read().split(b"\n")
-        with open(os.path.join(directory, b"HEAD"), "rb") as f:
-            head = f.read(4096).strip()
-    except OSError:
-        return None
-    moves = []
-    for text in lines:
-        match = re.match(rb"([0-9a-f]{40}) ([0-9a-f]{40}) .*> (\d+) [+-]\d{4}\t", text)
-        if match:
-            moves.append((match[1], match[2], datetime.fromtimestamp(int(match[3]), UTC)))
-    first = int(start.timestamp())
-    during = [m for m in moves if first <= m[2].timestamp() <= end.timestamp() + 1 and m[0] != m[1]]
-    if not during or not moves or moves[-1][1] != during[-1][1]:
-        return None
-    name = head.removeprefix(b"ref: refs/heads/") if head.startswith(b"ref: ") else b"a detached HEAD"
-    return during[-1][1].decode(), name.decode("utf-8", "replace"), during[-1][2].timestamp() > first
-
-
-def _git_directory(root: bytes) -> bytes | None:
-    """The git directory of the project that a workspace is in, if it is in one."""
-    path = root
-    while True:
-        found = os.path.join(path, b".git")
-        if os.path.isdir(found):
-            return found
-        if os.path.isfile(found):
-            try:
-                with open(found, "rb") as f:
-                    text = f.read(4096).strip()
-            except OSError:
-                return None
-            return os.path.join(path, text[8:]) if text.startswith(b"gitdir: ") else None
-        if path in (b"/", b""):
-            return None
-        path = os.path.dirname(path)

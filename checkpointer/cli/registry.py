@@ -49,7 +49,7 @@ COMMANDS: dict[str, Entry] = {
     "purge": Entry(_CLI + "purge:purge", "store", "PATH", "take a path's content out of every checkpoint"),
     "forget": Entry(_CLI + "purge:forget", "store", "DIR", "delete a directory's store, leave the directory"),
     "verify": Entry(_CLI + "stores:verify", "store", "", "check every promise of the store"),
-    "config": Entry(_CLI + "configure:config", "store", "[KEY [VALUE]]", "what is set, and where it came from"),
+    "config": Entry(_CLI + "configure:config", "store", "[KEY [VALUE|--unset]]", "what is set, and where it came from"),
     "mcp": Entry(_CLI + "mcp:mcp", "plumbing", "", "the history as tools for a model (MCP)"),
     "acp": Entry(_CLI + "acp:acp", "plumbing", "-- AGENT", "stand between an editor and an agent (ACP)"),
     "hook": Entry(_CLI + "hookhelp:hook", "plumbing", "AGENT [EVENT]", "what an agent's hooks call at each step"),

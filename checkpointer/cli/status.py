@@ -98,7 +98,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     """Look at everything a status tells; writes nothing."""
     from checkpointer.cli.show import next_undo
     from checkpointer.cli.titles import open_questions, open_turns, titles
-    from checkpointer.run import roster
+    from checkpointer.run import leftoff
 
     counters = None
     if call.out.json:  # a person is not told what reading the logs cost, and need not wait for it
@@ -110,7 +110,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     found.replay = counters.as_json() if counters is not None else {}
     found.tip = workspace.store.tip()
     found.pending = workspace.store.pending() is not None
-    found.resumable = [i for i in roster.resumable(workspace.directory) if i.ended or i.alive == "dead"]
+    found.resumable = [i for i in leftoff.resumable(workspace.directory) if i.ended or i.alive == "dead"]
     found.store_bytes = bytes_below(place.directory)
     timeline = workspace.timeline(found.open_turns)
     found.count = len(timeline.checkpoints)

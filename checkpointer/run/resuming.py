@@ -19,7 +19,7 @@ from checkpointer.recovery import Choice, Scene, Settled, processes, queue, sett
 from checkpointer.recovery.evidence import moment
 from checkpointer.recovery.queue import Item
 from checkpointer.replay import Counters, replay
-from checkpointer.run import drift, freshness, keeper, pending, questions, roster
+from checkpointer.run import drift, freshness, keeper, leftoff, pending, questions, roster
 from checkpointer.run.files import Files
 from checkpointer.run.questions import Question
 from checkpointer.state import RunState
@@ -77,7 +77,7 @@ class Resumed:
 
 def resumable(store: Path) -> list[roster.RunInfo]:
     """The runs that were cut off or paused and that nobody owns, newest last."""
-    return sorted(roster.resumable(store), key=lambda info: info.last.timestamp() if info.last else 0.0)
+    return sorted(leftoff.resumable(store), key=lambda info: info.last.timestamp() if info.last else 0.0)
 
 
 def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: bool = False) -> Resumed:

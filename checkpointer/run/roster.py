@@ -30,8 +30,6 @@ SAYING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query",
 Facts = Mapping[str, Any]
 _TAIL = 1 << 16
 _LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
-LEFT_OFF = ("interrupted", "paused")
-"""How a run was let go that can be gone on with."""
 
 
 def runs_directory(store: Path) -> Path:
@@ -110,31 +108,12 @@ def names(store: Path) -> list[str]:
 
 def has_ended(store: Path, run: str) -> bool:
     """Does the log's last line end or release the run? A look at the file's end; False where that cannot be told."""
-    line = _last_line(store, run)
+    line = last_line(store, run)
     return any(kind in line for kind in _LAST_TYPES) and peek(line) is not None
 
 
-def resumable(store: Path) -> Iterator[RunInfo]:
-    """The runs that were cut off or let go before their end, and that nobody owns."""
-    for run in names(store):
-        if _is_over(store, run):
-            continue
-        info = read(store, run)
-        if info.problem or not info.events:
-            continue
-        if info.alive != "alive" if not info.ended else info.status in LEFT_OFF:
-            yield info
-
-
-def _is_over(store: Path, run: str) -> bool:
-    """Did it come to its end? Told by the log's last line; False where that cannot be told."""
-    line = _last_line(store, run)
-    if b'"type":"run_released"' in line:
-        return not any(f'"how":"{how}"'.encode() in line for how in LEFT_OFF)
-    return b'"type":"run_finished"' in line and peek(line) is not None
-
-
-def _last_line(store: Path, run: str) -> bytes:
+def last_line(store: Path, run: str) -> bytes:
+    """The end of a run's log after its last newline but one; empty where there is none to read."""
     with contextlib.suppress(OSError), open(runs_directory(store) / run / "events.jsonl", "rb") as f:
         size = f.seek(0, os.SEEK_END)
         f.seek(max(0, size - _TAIL))

@@ -17,10 +17,10 @@ from checkpointer.workspace.entry import Entry
 from checkpointer.workspace.facts import Facts
 from checkpointer.workspace.locking import WorkspaceLock
 from checkpointer.workspace.outcome import Saved, Settled
+from checkpointer.workspace.project.gitdir import git_above
 from checkpointer.workspace.reading.table import Table
 from checkpointer.workspace.restoring import rootdir
 from checkpointer.workspace.restoring.leftovers import but_for_temporaries
-from checkpointer.workspace.rules.gitdir import git_above
 from checkpointer.workspace.shadow.recollection import facts_of
 from checkpointer.workspace.shadow.store import Store
 from checkpointer.workspace.trees.tree import diff

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ignoretree import make_git, place, put
 
+from checkpointer.workspace.project.gitdir import git_at
 from checkpointer.workspace.rules.gitconfig import excludes_file, object_format
-from checkpointer.workspace.rules.gitdir import git_at
 
 PIECES = [
     *("[core]\n", "[CORE] ", '[core "x"]\n', "[core.x]\n", "[user]\n", "[core]", "[", "]\n"),

@@ -12,6 +12,7 @@ from checkpointer.workspace.entry import PERMISSIONS, below, show
 from checkpointer.workspace.odb.objects import MemorySink, Objects, Sink
 from checkpointer.workspace.odb.packs import PackedObjects
 from checkpointer.workspace.odb.packwriter import PackWriter
+from checkpointer.workspace.project.gitdir import git_at
 from checkpointer.workspace.reading.contents import COARSE_SLACK_NS
 from checkpointer.workspace.reading.found import Found, Unread
 from checkpointer.workspace.reading.gathering import Gathering
@@ -22,7 +23,6 @@ from checkpointer.workspace.reading.reader import failed
 from checkpointer.workspace.reading.survey import Progress, survey
 from checkpointer.workspace.reading.table import REPOSITORY, Header, Record, Table, unpack_seen, without_collector
 from checkpointer.workspace.reading.terms import Terms
-from checkpointer.workspace.rules.gitdir import git_at
 from checkpointer.workspace.rules.gitindex import Tracked
 from checkpointer.workspace.rules.ignore import Rules
 from checkpointer.workspace.rules.indexfile import stamp

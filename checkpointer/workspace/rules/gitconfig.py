@@ -12,9 +12,9 @@ import pwd
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from checkpointer.workspace.project.gitdir import GitDir
+from checkpointer.workspace.project.plainfile import read_plain
 from checkpointer.workspace.rules import wildmatch
-from checkpointer.workspace.rules.gitdir import GitDir
-from checkpointer.workspace.rules.plainfile import read_plain
 
 SYSTEM = b"/etc/gitconfig"
 _LIMIT = 4 << 20

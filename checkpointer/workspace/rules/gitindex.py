@@ -7,8 +7,8 @@ from bisect import bisect_left
 from functools import lru_cache
 
 from checkpointer.workspace.entry import parents, show
+from checkpointer.workspace.project.gitdir import GitDir, git_above, git_at
 from checkpointer.workspace.rules.gitconfig import object_format
-from checkpointer.workspace.rules.gitdir import GitDir, git_above, git_at
 from checkpointer.workspace.rules.indexfile import read_names, stamp
 
 

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import parents
+from checkpointer.workspace.project.gitdir import GitDir, git_above, git_at
+from checkpointer.workspace.project.plainfile import read_plain
 from checkpointer.workspace.rules.directoryrules import Active, Chain, DirectoryRules, find
 from checkpointer.workspace.rules.gitconfig import Environment, excludes_file
-from checkpointer.workspace.rules.gitdir import GitDir, git_above, git_at
 from checkpointer.workspace.rules.patterns import BRING_ALL_BACK, Line, Patterns
-from checkpointer.workspace.rules.plainfile import read_plain
 
 __all__ = ["CKPTIGNORE", "GITIGNORE", "DirectoryRules", "Origin", "Read", "Rules"]
 

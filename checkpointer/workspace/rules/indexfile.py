@@ -9,7 +9,7 @@ import stat
 import struct
 from typing import NamedTuple
 
-from checkpointer.workspace.rules.plainfile import read_plain
+from checkpointer.workspace.project.plainfile import read_plain
 
 LARGEST = 1 << 30
 _SPARSE_DIRECTORY = 0o040000

@@ -10,7 +10,7 @@ import re
 import stat
 from typing import NamedTuple
 
-from checkpointer.workspace.rules.plainfile import read_plain
+from checkpointer.workspace.project.plainfile import read_plain
 
 _SMALL = 1 << 20
 _ID = re.compile(rb"[0-9a-fA-F]{40}")
