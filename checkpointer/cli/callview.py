@@ -123,7 +123,7 @@ def _plain(value: Any) -> Any:
     from checkpointer import canon
     from checkpointer.events import ABSENT
 
-    return None if value is ABSENT else canon.thaw(value)
+    return None if value is ABSENT else json.loads(canon.dumps(value))
 
 
 def _text(value: Any) -> str:

@@ -129,7 +129,7 @@ def as_json(event: Any) -> dict[str, Any]:
     for name in contents:
         value = getattr(event, name)
         if value is not ABSENT:
-            plain[name] = canon.thaw(value)
+            plain[name] = json.loads(canon.dumps(value))  # bytes as the log has them
     return plain
 
 

@@ -9,7 +9,7 @@ import pytest
 from harness.world import World
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("tools.md", "library.md")
+PAGES = ("tools.md", "library.md", "frameworks.md")
 
 
 def blocks(page: str) -> list[str]:
@@ -18,8 +18,11 @@ def blocks(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(world: World, page: str) -> None:
+    if page == "frameworks.md":
+        for name in ("langgraph.graph",):
+            pytest.importorskip(name, reason=f"the package {name} is not installed")
     code = blocks(page)
-    assert len(code) >= 3
+    assert code
     program = world.base / "page.py"
     program.write_text("\n".join(code))
     for _ in range(2 if page == "tools.md" else 1):
