@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkpointer import record
+from checkpointer.line import peek
 from checkpointer.run import roster
 
 LEFT_OFF = ("interrupted", "paused")
@@ -29,4 +29,4 @@ def _is_over(store: Path, run: str) -> bool:
     line = roster.last_line(store, run)
     if b'"type":"run_released"' in line:
         return not any(f'"how":"{how}"'.encode() in line for how in LEFT_OFF)
-    return b'"type":"run_finished"' in line and record.peek(line) is not None
+    return b'"type":"run_finished"' in line and peek(line) is not None
