@@ -121,6 +121,10 @@ def _words(call: Call, verb: str, position: int) -> list[tuple[str, str]]:
         from checkpointer.config import KEYS
 
         return [(k.name, k.about) for k in KEYS.values()]
+    if verb in ("install", "uninstall") or (verb == "doctor" and position == 0):
+        from checkpointer.agents.recipes.catalogue import RECIPES
+
+        return [(r.name, r.title) for r in RECIPES.values() if r.hooks]
     if verb == "completion":
         return [(s, "") for s in SCRIPTS]
     try:

@@ -302,8 +302,8 @@ def _uninstall_all(call: Call, dry_run: bool) -> int:
     from checkpointer.cli.failure import report
 
     site = site_of(call, False)
-    projects = {i.project for i in ledger.everything() if i.project}
-    sites = [site, *(Site(site.home, project=Path(p)) for p in sorted(projects) if os.path.isdir(p))]
+    projects = sorted({i.project for i in ledger.everything() if i.project})
+    sites = [site, *(Site(site.home, project=Path(p)) for p in projects)]
     pairs = [(r, s) for s in sites for r in RECIPES.values() if s.project is None or r.project]
     counted = status = 0
     for recipe, where in pairs:

@@ -242,8 +242,20 @@ def test_toml_comes_back_to_the_byte(parts: list[str], end: str, newline: str) -
     assert document.value_of("toml", document.removed("toml", later, OURS, None))["late"] == {"b": 2}
 
 
-def test_toml_outside_our_lines_is_left_to_a_person() -> None:
-    text = '[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "/opt/ckpt hook claude Stop"\n'
+def test_toml_that_its_program_rewrote_since() -> None:
+    text = 'a = 1\n\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ncommand = "mine"\n'
+    there = document.added("toml", text, entries())
+    noted = '\n[hooks.state."x:stop:1:0"]\ntrusted_hash = "y"\n'
+    # Codex notes a person's trust as a table behind the last one, which is before the comment that ends ours.
+    among = there.replace("# ckpt: end\n", noted + "# ckpt: end\n")
+    assert among != there
+    assert document.removed("toml", among, OURS, text) == text + noted
+    bare = "".join(line for line in there.splitlines(keepends=True) if not line.startswith("# ckpt"))
+    assert document.removed("toml", bare, OURS, text) == text
+
+
+def test_toml_where_ours_and_theirs_cannot_be_told_apart_is_left_to_a_person() -> None:
+    text = 'hooks = {Stop = [{hooks = [{command = "/opt/ckpt hook claude Stop"}]}]}\n'
     with pytest.raises(Unfit, match="by hand"):
         document.removed("toml", text, OURS, None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from functools import partial
@@ -234,10 +235,21 @@ def test_kinds_that_are_refused(tmp_path: Path) -> None:
     path.write_text("{}")
     path.chmod(0o444)
     assert "read-only" in refused(claude, where, tmp_path)
+    path.chmod(0o644)
+    os.link(path, where.home / "other name")
+    assert "another name" in refused(claude, where, tmp_path)
     path.unlink()
     path.parent.rmdir()
     path.parent.write_text("a file")
     assert "is not a directory" in refused(claude, where, tmp_path)
+
+
+def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path) -> None:
+    where = site(tmp_path, project=True)
+    assert where.project is not None
+    (where.home / ".claude").mkdir()
+    (where.project / ".claude").symlink_to("../.claude")
+    assert "leads out of the project" in refused(claude, where, tmp_path)
 
 
 def test_a_file_in_the_way_is_left(tmp_path: Path) -> None:
@@ -366,6 +378,16 @@ def test_a_change_by_somebody_else_in_between_is_not_overwritten(
     with pytest.raises(Unconfigurable, match="somebody else"):
         installing.install(claude, where, caller(tmp_path))
     assert path.read_text() == '{"theirs": 1}'
+
+
+def test_a_project_that_is_gone_is_forgotten(tmp_path: Path) -> None:
+    where = site(tmp_path, project=True)
+    assert where.project is not None
+    installing.install(claude, where, Caller())
+    shutil.rmtree(where.project)
+    installing.uninstall(claude, where)
+    assert ledger.everything() == []
+    assert not where.project.exists()
 
 
 def test_names_and_their_suggestions() -> None:

@@ -45,6 +45,7 @@ def modules(*words: str, cwd: Path) -> set[str]:
         ("completion", "bash"),
         ("completion", "words", "un"),
         ("completion", "words", "undo", ""),
+        ("completion", "words", "install", "c"),
     ],
 )
 def test_nothing_heavy(tmp_path: Path, words: tuple[str, ...]) -> None:

@@ -136,6 +136,18 @@ def test_a_prompt_line(shell: Shell) -> None:
     assert shell.ckpt("status", "--short", CKPT_OFF="1").out == "ckpt: off\n"
 
 
+def test_completion_knows_the_agents(shell: Shell) -> None:
+    for verb in ("install", "uninstall", "doctor"):
+        done = shell.ckpt("completion", "words", verb, "c")
+        assert [line.split("\t")[0] for line in done.out.splitlines()] == [
+            "claude",
+            "codex",
+            "copilot",
+            "cline",
+            "cursor",
+        ]
+
+
 def test_completion_knows_handles_and_their_words(shell: Shell) -> None:
     shell.ckpt("save", "-m", "start")
     shell.work("t1", "r1", "echo 2 > a")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from checkpointer.agents.editing.trouble import Unfit
-from checkpointer.agents.editing.values import Entry, Ours, minus, plus
+from checkpointer.agents.editing.values import Entry, Ours, minus, ours_in, plus
 
 BEGIN = "# ckpt: these lines were added by `ckpt install`; `ckpt uninstall` takes them out"
 END = "# ckpt: end"
@@ -48,13 +48,49 @@ def added(text: str, entries: Sequence[Entry]) -> str:
 
 
 def removed(text: str, ours: Ours) -> str:
-    """The text without what is ours. Raises Unfit where ours is not between the comments any more."""
+    """The text without what is ours. Raises Unfit where it cannot be told apart from what is not."""
     wanted = minus(value_of(text), ours)
 
     def without(match: re.Match[str]) -> str:
         return match["lead"] if match["end"] or not match["lead"] else ""
 
-    left = _BLOCK.sub(without, text)
-    if value_of(left) != wanted:
-        raise Unfit("holds entries of ckpt outside the lines that ckpt wrote; take them out by hand")
-    return left
+    for left in (_BLOCK.sub(without, text), _without_groups(text, ours)):
+        try:
+            if value_of(left) == wanted:
+                return left
+        except Unfit:
+            continue
+    raise Unfit("holds entries of ckpt in a way that cannot be taken out safely; take them out by hand")
+
+
+def _without_groups(text: str, ours: Ours) -> str:
+    """The text without the tables that are ours, wherever a program that rewrote the file has put others among them."""
+    parts: list[list[str]] = [[]]
+    for line in text.splitlines(keepends=True):
+        if line.lstrip().startswith("["):
+            parts.append([])
+        parts[-1].append(line)
+    kept: list[str] = parts.pop(0)
+    while parts:
+        group = parts.pop(0)
+        name = _header(group[0])
+        while parts and _header(parts[0][0]) == f"{name}.hooks":
+            group += parts.pop(0)
+        end = max(i for i, line in enumerate(group) if line.strip() and not line.lstrip().startswith("#")) + 1
+        mine = name.startswith("hooks.") and _is_ours("".join(group[:end]), ours)
+        kept += group[end:] if mine else group
+    return "".join(line for line in kept if line.strip() not in (BEGIN, END))
+
+
+def _header(line: str) -> str:
+    """What a line names as an element of an array of tables, empty for any other table."""
+    match = re.fullmatch(r"\[\[\s*([^\]]+?)\s*\]\]\s*(?:#.*)?", line.strip())
+    return match[1] if match is not None else ""
+
+
+def _is_ours(text: str, ours: Ours) -> bool:
+    try:
+        value = value_of(text)
+    except Unfit:
+        return False
+    return any(ours_in(value, ours)) and not minus(value, ours)

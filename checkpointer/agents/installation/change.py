@@ -54,11 +54,18 @@ def read(path: Path) -> bytes | None:
         raise Unfit(f"cannot be read: {e.strerror or e}") from e
 
 
-def check(change: Change) -> None:
-    """Raise Unfit where a change could not be made, before anything is written."""
+def check(change: Change, within: Path | None = None) -> None:
+    """Raise Unfit where a change could not be made, before anything is written.
+
+    `within` is a project: what a link in it leads to outside of it is somebody else's.
+    """
     target = Path(os.path.realpath(change.path))
+    if within is not None and Path(os.path.realpath(within)) not in target.parents:
+        raise Unfit(f"leads out of the project, to {target}")
     if change.before is not None:
         st = os.stat(target)
+        if st.st_nlink > 1 and change.after is not None:
+            raise Unfit("has another name (a hard link), which would keep the old content")
         if not st.st_mode & 0o222 or not os.access(target, os.W_OK):
             raise Unfit("is read-only")
         if change.after is not None and os.geteuid() not in (0, st.st_uid):

@@ -51,7 +51,7 @@ def install(recipe: Recipe, site: Site, caller: Caller) -> Plan:
             else:
                 _merge(plan, part, recipe, site)
             for made in plan.changes:
-                change.check(made)
+                change.check(made, site.project)
         except Unfit as e:
             raise refusal(part, e) from e
     return plan
@@ -146,7 +146,7 @@ def uninstall(recipe: Recipe, site: Site) -> Plan:
             else:
                 _unmerge(plan, rest, part, recipe, site)
             for made in (*plan.changes, *rest):
-                change.check(made)
+                change.check(made, site.project)
         except Unfit as e:
             raise Unconfigurable(f"{part.path} {e}", kept="nothing was written", path=str(part.path), snippet="") from e
     plan.changes += rest
