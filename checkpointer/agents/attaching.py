@@ -61,7 +61,7 @@ def attach(
     try:
         known, refused = pending.flush(log, intake.place, pending.folded(log))
         pending.emptied(intake.place, before)
-        if "CKPT_RUN" in environ and environ["CKPT_RUN"] == intake.run:
+        if environ.get("CKPT_RUN"):
             found = _inside(log, intake, known, report, environ, before)
         elif known.state.status == "new":
             found = _begin(workspace, log, report, process)
@@ -95,6 +95,7 @@ def _inside(
         raise Fenced(f"run {log.run} is in epoch {state.epoch} now, and this agent is of an older one")
     session = before if before is not None else pending.rebuilt(log, known, intake.place)
     session.session, session.agent, session.epoch = report.session, report.agent, state.epoch
+    session.inside = True
     return Attached(session)
 
 

@@ -56,7 +56,7 @@ class Draft:
 
     def add(self, report: Report, fact: Fact) -> None:
         fact = {**fact, "uid": uuid.uuid4().hex, "at": report.at}
-        if report.subagent:
+        if report.subagent and "ctx" not in fact:
             fact["ctx"] = f"agent {report.subagent}"
         self.facts.append(fact)
         self.session.take(fact)
@@ -133,7 +133,14 @@ def _prompt(made: Draft, report: Report) -> None:
             made.add(report, {"f": "said", "text": None, "stop": "interrupted"})
     if made.asked is None:
         made.prompted = True
-        made.add(report, {"f": "turn", "n": made.number(), "text": _words(text), "slot": slot})
+        made.add(report, _turn(made, report, _words(text), slot))
+
+
+def _turn(made: Draft, report: Report, text: str | None, slot: str) -> Fact:
+    fact: Fact = {"f": "turn", "n": made.number(), "text": text, "slot": slot}
+    if made.session.inside:  # the run began before anybody knew of this conversation
+        fact.update(agent=made.session.agent, session=made.session.session)
+    return fact
 
 
 def _slot(report: Report) -> str:
@@ -185,7 +192,7 @@ def _done(made: Draft, report: Report) -> None:
             _closing(made, report)
         return
     if not session.open:
-        made.add(report, {"f": "turn", "n": made.number(), "text": _words(report.source), "slot": slot})
+        made.add(report, _turn(made, report, _words(report.source), slot))
     _closing(made, report)
 
 
@@ -213,8 +220,7 @@ def _context(report: Report) -> str:
 def _ensure_turn(made: Draft, report: Report) -> None:
     """Calls belong to a turn, also where nobody told of its beginning."""
     if not made.session.open:
-        made.add(report, {"f": "turn", "n": made.number(), "text": None, "slot": report.turn, "ctx": "main"})
-        made.facts[-1].pop("ctx", None)
+        made.add(report, {**_turn(made, report, None, report.turn), "ctx": "main"})
 
 
 def _start(made: Draft, report: Report, call: Call) -> None:

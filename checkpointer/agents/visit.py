@@ -87,9 +87,8 @@ class Visit:
     def _goes_on(self, session: Session) -> bool:
         """Is this session's owner still the agent that reports, under the same epoch?"""
         environ, process = self.scene.environ, self.scene.process
-        inside = environ.get("CKPT_RUN")
-        if inside:
-            return inside == session.run and environ.get("CKPT_EPOCH") == str(session.epoch)
+        if environ.get("CKPT_RUN"):
+            return environ.get("CKPT_EPOCH") == str(session.epoch)
         return process is None or session.is_owned_by(process.pid, process.started)
 
     # -- holding the gate
@@ -129,12 +128,8 @@ class Visit:
         return found.session, found.based
 
     def _leave_word(self, text: str) -> None:
-        """Something to tell the agent at its next prompt."""
-        from checkpointer import disk
-
         assert self.intake is not None
-        with contextlib.suppress(OSError):
-            disk.replace(self.intake.place / TELL, text.encode())
+        leave_word(self.intake.place, text)
 
     def _word(self) -> str:
         from checkpointer import disk
@@ -222,6 +217,19 @@ class Visit:
         if self.report.kind in ("prompt", "session-start") and not self.report.subagent:
             return Reply(person=self._protection())
         return Reply()
+
+
+def leave_word(place: Path, text: str) -> None:
+    """Something to tell the agent of a run at its next prompt; `place` is where its hooks meet. Never raises."""
+    from checkpointer import disk
+
+    if not text:
+        return
+    with contextlib.suppress(OSError):
+        for missing in (place.parent, place):
+            if not missing.is_dir():
+                disk.make_directory(missing)
+        disk.replace(place / TELL, text.encode())
 
 
 def is_cheap(report: Report) -> bool:

@@ -90,7 +90,7 @@ def _go_on(call: Call, workspace: Workspace, resumed: Resumed, no_exec: bool) ->
         resumed.let_go()
         _say_why_not(call, resumed)
         return 3 if resumed.uncertain else 0
-    if not resumed.command:
+    if not resumed.command and not _own_way(resumed):
         resumed.let_go()
         raise Failed(
             f"{resumed.handle} is ready to go on, but its log names no command",
@@ -198,9 +198,13 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
     from checkpointer.cli.run import say, say_after
     from checkpointer.run.command import CommandRun
 
+    own = _own_way(resumed)
+    if own:
+        say(call, f"{resumed.handle} goes on as {' '.join(own)}")
+        _leave_word(workspace, resumed)
     running = CommandRun(
         workspace,
-        resumed.command,
+        own or resumed.command,
         agent=resumed.state.agent,
         typed=sys.stdin.isatty(),
         warn=lambda e: say(call, f"NOT PROTECTED from here on: {e.message}", always=True),
@@ -213,6 +217,37 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
     report = running.carry_out(os.environ)
     say_after(call, workspace, running, report)
     return report.status
+
+
+def _own_way(resumed: Resumed) -> tuple[str, ...]:
+    """How the agent itself goes on with the conversation that it told of; empty where nobody knows."""
+    from checkpointer.agents import dialects
+
+    agent, session = resumed.state.agent, resumed.state.session
+    known = dialects.dialect(agent).resume if agent in dialects.NAMES else ""
+    if not session or not known:
+        return ()
+    words = [session if word == "ID" else word for word in known.split()]
+    # The very program that ran, where it was called by its name and not through another.
+    program = resumed.command[0] if resumed.command else ""
+    if os.path.basename(program) == words[0] and os.access(program, os.X_OK):
+        words[0] = program
+    return tuple(words)
+
+
+def _leave_word(workspace: Workspace, resumed: Resumed) -> None:
+    """What its hooks tell the agent at its first prompt: what was cut off, and what was undone since."""
+    from checkpointer.agents import visit
+    from checkpointer.agents.attaching import cut_off
+    from checkpointer.run.session import directory
+
+    undone = "".join(f"\n- {what}" for what in resumed.undone)
+    told = [cut_off(resumed.settled)]
+    if undone:
+        told.append(
+            f"Since then the person changed files with ckpt:{undone}\nRead files again before you rely on them."
+        )
+    visit.leave_word(directory(workspace.directory, resumed.state.run), "\n\n".join(filter(None, told)))
 
 
 def _document(resumed: Resumed) -> dict[str, Any]:

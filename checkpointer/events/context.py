@@ -14,13 +14,16 @@ class _Context(Event):
 
 class UserMessage(_Context):
     """Something said to the model. `slot` is the caller's name for it: a name says one thing, once. `turn` is the
-    number of the turn that it opens (`3` for `t3`).
+    number of the turn that it opens (`3` for `t3`). `agent` and `session` name the agent program that it was said to
+    and the conversation as that calls it, where they became known after the run began.
     """
 
     type: Literal["user_message"] = "user_message"
     slot: str | None = None
     trust: Trust = "trusted"
     turn: int | None = None
+    agent: str | None = None
+    session: str | None = None
     content: Content = ABSENT
 
 

@@ -1,4 +1,5 @@
-"""A run around a command that tells us nothing: its turn is whatever changes while it works.
+"""A run around a command that tells us nothing: its turn is whatever changes while it works. Where it is an agent with
+hooks, these tell its turns and calls, and what is done here fills the gaps.
 
 Before the child starts, the files are in a checkpoint and the run is in its log; after it has ended, what changed is.
 In between, watching hints at quiet moments, and each burst of change becomes a step of its own (or, where a person
@@ -20,8 +21,10 @@ from checkpointer import machine
 from checkpointer.errors import CheckpointerError, Fenced
 from checkpointer.events import MAIN, Commit, RunStarted, UserMessage, WorkspaceChanged
 from checkpointer.log import JsonlRuns, Pen, claim
-from checkpointer.run import closing, roster
+from checkpointer.run import closing, pending, roster
+from checkpointer.run import session as sessions
 from checkpointer.run.child import Child
+from checkpointer.run.session import Session
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint, CheckpointKind
 from checkpointer.workspace.outcome import Saved
@@ -76,6 +79,8 @@ class CommandRun:
         self.turn = 0
         self.step = 0
         self._known = 0
+        self.hooked = False
+        self._late = False
         self._trouble: CheckpointerError | None = None
         self._capture = threading.Lock()
 
@@ -98,13 +103,21 @@ class CommandRun:
             self.handle = f"r{facts.last_run}"
         self._known = base.checkpoint.number
         self.pen = self._claim(facts.last_run, base.checkpoint)
-        self._open_turn(shlex.join(_text(word) for word in self.argv))
+        self._open_turn(self._words())
         return base
 
     def go_on(self, pen: Pen, handle: str, known: int) -> None:
-        """Work on a run that was claimed again for this command, whose files are those of checkpoint `known`."""
+        """Work on a run that was claimed again for this command, whose files are those of checkpoint `known`. Where it
+        is an agent's conversation, its hooks tell when a turn begins.
+        """
         self.pen, self.handle, self._known = pen, handle, known
-        self._open_turn(shlex.join(_text(word) for word in self.argv))
+        self.turn = pen.state.turn or 0
+        self._late = pen.state.session is not None
+        if not self._late:
+            self._open_turn(self._words())
+
+    def _words(self) -> str:
+        return shlex.join(_text(word) for word in self.argv)
 
     def _claim(self, number: int, base: Checkpoint) -> Pen:
         runs = JsonlRuns(os.fspath(roster.runs_directory(self.workspace.directory)))
@@ -140,6 +153,7 @@ class CommandRun:
         passed = {
             **environment,
             "CKPT_RUN": self.handle,
+            "CKPT_LOG": self.pen.log.run,
             "CKPT_EPOCH": str(self.pen.epoch),
             "CKPT_WORKSPACE": os.fsdecode(self.workspace.root),
         }
@@ -191,10 +205,35 @@ class CommandRun:
                     self.warn(e)
             stop.wait((time.thread_time() - began) * REST)
 
-    def _take(self, report: Report, kind: CheckpointKind) -> bool:
-        """Capture what changed as the open step. True if anything had."""
+    def _hooked(self) -> Session | None:
+        """What the command's own hooks told, if it is an agent that has any: then the turns are theirs."""
+        session = sessions.load(self.workspace.directory, self.pen.log.run)
+        return session if session is not None and session.turn > self.turn else None
+
+    def _fill(self, session: Session, report: Report, *, last: bool) -> bool:
+        """Capture between what hooks tell: what changed is the work of the calls that are open, else of nobody; at the
+        very end, of a turn that nobody ended, too.
+        """
+        self.hooked = True
         with self._capture, self.workspace.locked(f"a checkpoint for {self.handle}", 60.0):
-            others = roster.others(self.workspace.directory, self.handle)
+            others = roster.others(self.workspace.directory, self.handle, self.pen.log.run)
+            steps = session.owners(closing=last)
+            runs = (self.handle, *others.runs) if steps else others.runs
+            saved = self.workspace.save(
+                kind="step" if steps else "outside", runs=runs, steps=(*steps, *others.steps), by="watch"
+            )
+        report.after = max(report.after, saved.checkpoint.number)
+        return False
+
+    def _take(self, report: Report, kind: CheckpointKind) -> bool:
+        """Capture what changed as the open step. True if anything had, and the turn is one that only we know of."""
+        if (session := self._hooked()) is not None:
+            return self._fill(session, report, last=kind == "turn")
+        if self._late:
+            self._late = False
+            self._open_turn(self._words())
+        with self._capture, self.workspace.locked(f"a checkpoint for {self.handle}", 60.0):
+            others = roster.others(self.workspace.directory, self.handle, self.pen.log.run)
             tip = self.workspace.store.tip()
             step = f"t{self.turn}.{self.step + 1}"
             saved = self.workspace.save(
@@ -240,6 +279,10 @@ class CommandRun:
             self._take(report, "turn")
         except CheckpointerError as e:
             report.trouble = e
+        pending.settle(self.workspace.directory, self.pen.log.run)
+        if self.hooked:
+            with contextlib.suppress(CheckpointerError):
+                report.turns = self._turns(report.before)
         with contextlib.suppress(CheckpointerError):  # then the run stays open, which is what the next command will say
             if report.trouble is not None:
                 return
@@ -247,6 +290,12 @@ class CommandRun:
                 self.pen.release("interrupted", status=report.status)
             else:
                 self.pen.finish("ended", status=report.status)
+
+    def _turns(self, since: int) -> list[str]:
+        """The handles of this run's turns that changed something after a checkpoint."""
+        timeline = self.workspace.timeline()
+        own = (u for u in timeline.units if self.handle in u.runs and u.last > since and u.turn is not None)
+        return [unit.handle for unit in own if timeline.state_of_unit(unit) is not None]
 
 
 def _text(word: str) -> str:

@@ -53,7 +53,8 @@ def event(fact: Fact, state: RunState) -> AnyEvent | None:
     place = _place(fact)
     kind, context = fact.get("f"), fact.get("ctx", MAIN)
     if kind == "turn":
-        return UserMessage(turn=fact["n"], content=_value(fact.get("text")), context=context, **place)
+        named = {name: fact[name] for name in ("agent", "session") if fact.get(name)}
+        return UserMessage(turn=fact["n"], content=_value(fact.get("text")), context=context, **named, **place)
     if kind == "heard":
         return UserMessage(trust="model", content=_value(fact.get("text")), context=context, **place)
     if kind == "start":
@@ -86,8 +87,8 @@ def event(fact: Fact, state: RunState) -> AnyEvent | None:
         said = _value(fact.get("text"))
         return ModelTurn(content=said, model=fact.get("model"), stop=fact.get("stop"), context=context, **place)
     if kind == "changed":
-        named = {name: fact[name] for name in ("checkpoint", "before", "turn", "step") if fact.get(name) is not None}
-        return WorkspaceChanged(cause=fact["cause"], by=fact["by"], **named, **place)
+        numbers = {name: fact[name] for name in ("checkpoint", "before", "turn", "step") if fact.get(name) is not None}
+        return WorkspaceChanged(cause=fact["cause"], by=fact["by"], **numbers, **place)
     if kind == "compacted":
         return _compacted(state, context, place)
     if kind == "ended":
@@ -176,17 +177,23 @@ def save(place: Path, session: Session) -> None:
     disk.replace(place / sessions.CACHE, session.encode(), durable=False)
 
 
-def settle(store: Path, run: str) -> None:
-    """Append what waits, for whoever is about to claim the run. Never raises: what cannot be appended waits on."""
+def settle(store: Path, run: str, *, taken_over: bool = False) -> None:
+    """Append what waits, for whoever is about to claim or end the run. Never raises: what cannot be appended waits on.
+
+    `taken_over`: the cached session goes too, for the one who claims knows better what has become of it.
+    """
     place = sessions.directory(store, run)
-    if not (place / sessions.JOURNAL).exists():
+    if not place.is_dir():
         return
     log = JsonlLog(os.fspath(store / "runs" / run))
     gate = Gate(place / GATE)
     with contextlib.suppress(CheckpointerError, OSError), gate.held(wait=5.0):
         session = sessions.load(store, run)
-        flush(log, place)
-        emptied(place, session)
+        if (place / sessions.JOURNAL).exists():
+            flush(log, place)
+            emptied(place, session)
+        if taken_over:
+            disk.remove(place / sessions.CACHE, missing_ok=True)
     gate.close()
     log.close()
 

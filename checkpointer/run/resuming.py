@@ -85,7 +85,7 @@ def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: b
     changed files and `choice` is `ask`, `LogDamaged`, what a checkpoint or restore raises; the run is let go then.
     """
     counters = Counters()
-    pending.settle(workspace.directory, log.run)
+    pending.settle(workspace.directory, log.run, taken_over=True)
     known = replay(log, keeper.of(log), counters)
     before = known.state
     if before.status == "finished":
@@ -193,5 +193,5 @@ def _missing(names: object, now: Mapping[str, str]) -> list[str]:
 def environment(resumed: Resumed) -> dict[str, str]:
     """What the command gets to know of its run."""
     workspace = resumed.files.workspace
-    passed = {"CKPT_RUN": resumed.state.run, "CKPT_EPOCH": str(resumed.pen.epoch)}
+    passed = {"CKPT_RUN": resumed.state.run, "CKPT_LOG": resumed.state.run, "CKPT_EPOCH": str(resumed.pen.epoch)}
     return {**os.environ, **passed, "CKPT_WORKSPACE": os.fsdecode(workspace.root)}

@@ -201,6 +201,7 @@ def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts |
             info.turns[closed].last = moment(at)
     elif kind == "user_message" and turn is not None:
         info.open_by_context[facts.get("context")] = turn
+        info.session, info.agent = facts.get("session") or info.session, facts.get("agent") or info.agent
         named = _turn(info, turn, at)
         named.since = info.checkpoint
         named.prompt = _words(contents().get("content")) or named.prompt

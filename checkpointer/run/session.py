@@ -59,7 +59,7 @@ class Session:
 
     `known` is the number of the newest checkpoint that the facts know of, `commit` its id; `told` is the newest one
     that the agent was told of. `offset` counts the bytes of the journal that are in here. `released`: the run was let
-    go.
+    go; `inside`: it is one of `ckpt run`, under whose epoch hooks act.
     """
 
     run: str = ""
@@ -83,6 +83,7 @@ class Session:
     told: int = 0
     offset: int = 0
     released: bool = False
+    inside: bool = False
 
     def owners(self, *, closing: bool) -> tuple[str, ...]:
         """The handles of the steps that own what changed since the newest checkpoint; none: nobody in particular.

@@ -18,6 +18,8 @@ def user_message(draft: Draft, e: UserMessage) -> None:
     draft.say(e.context or MAIN, e.seq, "user", e.trust, e.seq)
     if e.turn is not None:
         draft.turn = e.turn
+    if e.session is not None:
+        draft.rest.update(session=e.session, agent=e.agent or draft.rest["agent"])
 
 
 def model_turn(draft: Draft, e: ModelTurn) -> None:

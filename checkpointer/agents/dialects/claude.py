@@ -52,4 +52,9 @@ def claude_like(report: Report, payload: Payload) -> Report:
     return report
 
 
-DIALECT = Claude("claude", EVENTS, turn=("prompt_id",))
+DIALECT = Claude(
+    "claude",
+    EVENTS,
+    turn=("prompt_id",),
+    resume="claude --resume ID",
+)

@@ -75,4 +75,5 @@ DIALECT = Cline(
     error=("tool_result.error",),
     call_id=("tool_call.id", "tool_result.id"),
     model=("model.slug",),
+    resume="cline --id ID",
 )

@@ -29,4 +29,9 @@ class Codex(Dialect):
         )
 
 
-DIALECT = Codex("codex", {**EVENTS, "notify": "ignored"}, turn=("turn_id",))
+DIALECT = Codex(
+    "codex",
+    {**EVENTS, "notify": "ignored"},
+    turn=("turn_id",),
+    resume="codex resume ID",
+)

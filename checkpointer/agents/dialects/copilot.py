@@ -62,4 +62,5 @@ DIALECT = Copilot(
     source=("source", "reason", "trigger", "stopReason"),
     call_id=("toolCallId", "tool_use_id"),
     answer=("lastAssistantMessage", "last_assistant_message"),
+    resume="copilot --resume ID",
 )

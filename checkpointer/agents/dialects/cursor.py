@@ -63,4 +63,5 @@ DIALECT = Cursor(
     arguments=("tool_input",),
     result=("tool_output", "result_json"),
     error=("error_message",),
+    resume="cursor-agent --resume ID",
 )

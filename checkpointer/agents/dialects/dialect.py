@@ -22,7 +22,8 @@ class Dialect:
     """`events` maps the agent's names of events to kinds; what is not in it is passed over.
 
     The tuples name the fields in which a fact may stand, the first that is there wins; a dot goes one level down.
-    `blocks`: a prompt can be kept from the model. `silence` is what is printed when nothing is said.
+    `blocks`: a prompt can be kept from the model. `silence` is what is printed when nothing is said. `resume` is
+    how the agent itself goes on with a conversation, `ID` standing for its name; empty where that is not known.
     """
 
     agent: str
@@ -45,6 +46,7 @@ class Dialect:
     readers: frozenset[str] = field(default=frozenset())
     blocks: bool = True
     silence: str = ""
+    resume: str = ""
 
     # -- what came in
 

@@ -45,4 +45,11 @@ class Gemini(Dialect):
         return super().say(report, reply)
 
 
-DIALECT = Gemini("gemini", _EVENTS, stamp=("timestamp",), answer=("prompt_response",), silence="{}")
+DIALECT = Gemini(
+    "gemini",
+    _EVENTS,
+    stamp=("timestamp",),
+    answer=("prompt_response",),
+    silence="{}",
+    resume="gemini --resume ID",
+)

@@ -51,4 +51,5 @@ DIALECT = Hermes(
     call_id=("extra.tool_call_id", "tool_call_id"),
     model=("extra.model", "model"),
     blocks=False,
+    resume="hermes --resume ID",
 )

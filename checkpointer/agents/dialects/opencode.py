@@ -83,4 +83,5 @@ DIALECT = OpenCode(
     arguments=("args", "input.args"),
     call_id=("input.callID",),
     model=("input.model.modelID",),
+    resume="opencode --session ID",
 )

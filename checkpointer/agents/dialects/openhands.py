@@ -38,4 +38,5 @@ DIALECT = OpenHands(
     directory=("working_dir", "cwd"),
     prompt=("message", "prompt"),
     answer=("message", "last_assistant_message"),
+    resume="openhands --resume ID",
 )

@@ -19,4 +19,10 @@ class Qwen(Claude):
         return report
 
 
-DIALECT = Qwen("qwen", EVENTS, turn=("prompt_id",), call_id=("tool_call_id", "tool_use_id"))
+DIALECT = Qwen(
+    "qwen",
+    EVENTS,
+    turn=("prompt_id",),
+    call_id=("tool_call_id", "tool_use_id"),
+    resume="qwen --resume ID",
+)

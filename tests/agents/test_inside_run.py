@@ -1,0 +1,119 @@
+"""`ckpt run` around an agent with hooks, and `ckpt resume` in the agent's own way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from agents.hooking import Player, until
+from harness.world import World
+
+# Plays Claude Code: two turns, or what it is told to do on its command line; the hooks are real.
+AGENT = r"""
+import json, os, subprocess, sys, time
+session = sys.argv[2] if sys.argv[1:2] == ["--resume"] else "s1"
+def hook(event, **stdin):
+    stdin = {"session_id": session, "cwd": os.getcwd(), "hook_event_name": event, **stdin}
+    done = subprocess.run(["ckpt", "hook", "claude", event], input=json.dumps(stdin), capture_output=True, text=True)
+    with open(os.environ["SAID"], "a") as f:
+        f.write(json.dumps([event, sys.argv[1:], done.stdout.strip()]) + "\n")
+def call(n, name, text):
+    more = {"tool_name": "Bash", "tool_input": {"command": f"write {name}"}, "tool_use_id": f"c{n}"}
+    hook("PreToolUse", **more)
+    with open(name, "a") as f:
+        f.write(text)
+    return more
+if sys.argv[1:2] == ["--resume"]:
+    hook("SessionStart", source="resume")
+    hook("UserPromptSubmit", prompt="go on")
+    hook("Stop", last_assistant_message="went on")
+    sys.exit(0)
+hook("SessionStart", source="startup")
+for n, name in enumerate(["one", "two"]):
+    hook("UserPromptSubmit", prompt=f"write {name}")
+    hook("PostToolUse", **call(n, name, name))
+    if n and os.environ.get("HANG"):
+        call(9, "half", "half")
+        print("hanging", flush=True)
+        time.sleep(600)
+    hook("Stop", last_assistant_message=f"{name} is written")
+hook("SessionEnd", reason="exit")
+"""
+
+
+@pytest.fixture
+def player(world: World, tmp_path: Path) -> Player:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    claude = programs / "claude"
+    claude.write_text(f"#!{sys.executable}\n{AGENT}")
+    ckpt = programs / "ckpt"
+    ckpt.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m checkpointer "$@"\n')
+    for program in (claude, ckpt):
+        program.chmod(0o755)
+    world.env["PATH"] = f"{programs}:{world.env['PATH']}"
+    world.env["SAID"] = str(tmp_path / "said")
+    return Player(world)
+
+
+def said(player: Player) -> list[list[object]]:
+    return [json.loads(line) for line in Path(player.world.env["SAID"]).read_text().splitlines()]
+
+
+def test_turns_come_from_the_hooks(player: Player) -> None:
+    result = player.world.ckpt("run", "--", "claude")
+    assert "t2 to t3 changed 2 files: one two" in result.err
+    rows = [r for r in player.world.ckpt("log", "--json").lines if r["kind"] == "turn"]
+    assert [(r["turn"], r["prompt"], r["run"]) for r in rows] == [("t3", "write two", "r1"), ("t2", "write one", "r1")]
+    assert [r["run"] for r in player.world.ckpt("runs", "--json").lines] == ["r1"]
+    text = player.world.ckpt("log", "--run", "r1").out
+    assert "write one" in text
+    assert 'answer: "two is written"' in text
+    player.world.ckpt("undo")
+    assert not (player.world.root / "two").exists()
+    assert (player.world.root / "one").exists()
+    player.world.ckpt("verify")
+
+
+def killed(player: Player, *words: str) -> None:
+    """Begin the agent and kill it, and all that is above it, inside its second turn's second call."""
+    world = player.world
+    command, env = world.words([], None)
+    argv = [*command, "run", "--", *words] if words[0] != "-" else list(words[1:])
+    child = subprocess.Popen(argv, cwd=world.root, env={**env, "HANG": "1"}, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    assert child.stdout is not None
+    with child.stdout:
+        assert child.stdout.readline() == b"hanging\n"
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    with until("the run is seen as dead") as done:
+        while not done("died" in world.ckpt("runs").out):
+            pass
+
+
+@pytest.mark.parametrize("around", [True, False])
+def test_it_is_killed_and_goes_on_in_its_own_session(player: Player, around: bool) -> None:
+    """With `ckpt run` around it, and without."""
+    claude = ["claude"] if around else ["-", "claude"]
+    killed(player, *claude)
+    result = player.world.ckpt("resume", "r1")
+    assert "--resume s1" in result.err
+    _, words, out = next(one for one in said(player) if one[0] == "UserPromptSubmit" and one[1])
+    assert words == ["--resume", "s1"]
+    told = json.loads(str(out))["hookSpecificOutput"]["additionalContext"]
+    assert "cut off" in told
+    assert "Bash: UNKNOWN" in told
+    assert "half" in told
+    (item,) = player.world.ckpt("uncertain", "--json").json["uncertain"]
+    assert item["tool"] == "Bash"
+    assert player.world.read("half") == b"half"  # nothing was run again, and the files were kept
+    prompts = [r["prompt"] for r in player.world.ckpt("log", "--run", "r1", "--json").lines if r["kind"] == "turn"]
+    assert "write one" in prompts
+    assert "go on" in player.world.ckpt("log", "--run", "r1").out
+    player.world.ckpt("verify")
