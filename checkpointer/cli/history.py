@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +15,13 @@ from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.difference import print_patches
 from checkpointer.cli.listing import Row
-from checkpointer.cli.titles import titles
+from checkpointer.cli.titles import Title, titles
 from checkpointer.errors import Usage
 from checkpointer.workspace.entry import Entry, below, show
 from checkpointer.workspace.undoing.timeline import Timeline
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.workspace import Workspace
 
 
 @click.command(cls=Command)
@@ -25,6 +29,7 @@ from checkpointer.workspace.undoing.timeline import Timeline
 @click.option("-p", "patch", is_flag=True, help="With what each changed, as git prints it.")
 @click.option("--run", metavar="R", help="Only what this run did, step by step.")
 @click.option("--grep", metavar="TEXT", help="Only where a prompt, label, call or path holds TEXT (a regex; any case).")
+@click.option("--html", metavar="FILE", help="Write one page with all of it to FILE, for a browser.")
 @click.option("--checkpoints", is_flag=True, help="Every checkpoint, not only turns, saves and restores.")
 @click.argument("words", nargs=-1, metavar="[-- PATH...]")
 @click.pass_context
@@ -34,6 +39,7 @@ def log(
     patch: bool,
     run: str | None,
     grep: str | None,
+    html: str | None,
     checkpoints: bool,
     words: tuple[str, ...],
 ) -> int:
@@ -56,6 +62,8 @@ def log(
         and (wanted_text is None or _says(timeline, r, wanted_text))
     )
     wanted = islice(chosen, number) if number is not None else chosen
+    if html is not None:
+        return _page(call, html, workspace, timeline, list(wanted), named)
     current = _current(timeline)
     with call.out.paged(str(call.config["ui.pager"])):
         empty = True
@@ -74,6 +82,19 @@ def log(
                 call.out.line()
         if empty and not call.out.json:
             call.out.note("nothing" + (" that fits" if timeline.checkpoints else " yet"))
+    return 0
+
+
+def _page(
+    call: Call, html: str, workspace: Workspace, timeline: Timeline, rows: list[Row], named: dict[str, Title]
+) -> int:
+    from checkpointer.cli import page
+
+    size = page.save(os.path.join(os.fsdecode(call.directory), html), workspace, timeline, rows, named)
+    if call.out.json:
+        call.out.document({"schema": 1, "file": html, "bytes": size, "items": len(rows)})
+    else:
+        call.out.line(f"wrote {html}: {phrase.count(len(rows), 'entry', 'entries')}, {phrase.size(size)}")
     return 0
 
 
