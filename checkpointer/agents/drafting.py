@@ -269,11 +269,14 @@ def _end(made: Draft, report: Report, call: Call) -> None:
         opened = session.calls[key]
         made.reads = made.reads or opened.effect != "read"
         if not opened.background:
-            made.add(report, _ended(key, call, result, guess=guessed))
+            fact = _ended(key, call, result, guess=guessed)
+            made.add(report, {**fact, "also": _key(made, report, call)} if guessed else fact)
         return
     key = _key(made, report, call)
     if key in session.over:
         return
+    if not session.open and report.turn in session.slots:
+        return  # told again, or late, of a turn that is over and known
     if key in session.lost:  # it was given up for lost, and comes after all
         session.lost.remove(key)
         made.add(report, _ended(key, call, result))

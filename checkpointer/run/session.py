@@ -112,6 +112,8 @@ class Session:
                 _remember(self.lost, fact["key"])
             else:
                 _remember(self.over, fact["key"])
+                if fact.get("also"):  # how its end is called when it is told again
+                    _remember(self.over, fact["also"])
                 self.loose = self.loose or bool(fact.get("alone"))
         elif kind == "said" and fact.get("ctx", "main") == "main":
             self.open = False

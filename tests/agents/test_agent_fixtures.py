@@ -33,6 +33,12 @@ def undone(player: Player, *flags: str) -> None:
     same(now, world.files())
 
 
+def changing(player: Player) -> list[dict[str, object]]:
+    """The rows of the log that changed files: an agent without ids begins an empty turn when it repeats a prompt."""
+    rows = player.world.ckpt("log", "--json").lines
+    return [row for row in rows if row["added"] or row["modified"] or row["removed"]]
+
+
 @pytest.mark.parametrize("name", AGENTS)
 def test_in_order_then_again(player: Player, name: str) -> None:
     """What is reported twice adds nothing, whatever it is."""
@@ -41,12 +47,12 @@ def test_in_order_then_again(player: Player, name: str) -> None:
     assert "NOT PROTECTED" not in player.problems
     before = player.world.files()
     assert before.differing(player.start), "the fixture changes files"
-    turns = player.world.ckpt("log", "--json").lines
+    turns = changing(player)
     checkpoints = player.world.ckpt("log", "--checkpoints", "--json").lines
     for one in reports:
         player.hook(one)
     assert len(player.world.ckpt("log", "--checkpoints", "--json").lines) == len(checkpoints)
-    assert player.world.ckpt("log", "--json").lines == turns
+    assert changing(player) == turns
     # The sessions of `codex-edge` never end, so they seem to be at work together.
     undone(player, *(["--force"] if name == "codex-edge" else []))
     player.world.ckpt("verify")
