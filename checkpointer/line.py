@@ -107,14 +107,14 @@ def parts(line: bytes) -> tuple[bytes, str, int]:
     e = line[5 : seam + 2]
     after = seam + len(SEAM) + 64
     total = line[after - 64 : after].decode("ascii", "replace")
-    if line[after:] == b'"}':
+    if len(line) == after + 2 and line.endswith(b'"}'):
         return e, total, 0
     salt = after + len(_SALT)
     at = salt + SALT_HEX + len(_D) - 1
-    if line[after:salt] != _SALT or line[salt + SALT_HEX : at + 1] != _D or line[-2:] != b"}}":
+    if line[after:salt] != _SALT or line[salt + SALT_HEX : at + 1] != _D or not line.endswith(b"}}"):
         raise BadLine("no record")
     dd = sha256(line[salt : salt + SALT_HEX])
-    dd.update(line[at:-1])
+    dd.update(memoryview(line)[at:-1])
     if dd.hexdigest().encode() != e[-66:-2]:
         raise BadLine("its contents are not what was written")
     return e, total, at

@@ -12,7 +12,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 
-from checkpointer.events import Holder
+from checkpointer.events import Holder, Process
 from checkpointer.lease import Now
 
 GONE = ""
@@ -90,6 +90,21 @@ def holder(pid: int | None = None) -> Holder:
     """A process of this machine as the owner of a run; this one by default."""
     number = os.getpid() if pid is None else pid
     return Holder(host=host(), boot=boot(), namespace=namespace(), pid=number, started=started(number) or "")
+
+
+def group() -> Process | None:
+    """This process as the start of a call names it: where it leads a group of its own, what a tool starts stays in that
+    group. None where others share the group, which then tells nothing.
+    """
+    pid = os.getpid()
+    return Process(pid=pid, group=pid, started=started(pid) or "") if os.getpgrp() == pid else None
+
+
+def moment(text: str | None) -> datetime | None:
+    """The time that an event carries; None where it is none."""
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(text) if text else None
+    return None
 
 
 def monotonic_ms() -> int:

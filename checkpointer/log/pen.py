@@ -21,6 +21,7 @@ from checkpointer.line import NO_SUM
 from checkpointer.log.place import START, Position, Writable
 from checkpointer.record import Encoded
 from checkpointer.state import EMPTY, RunState, apply, fold
+from checkpointer.trail import uncollected
 
 _SHARED_TRIES = 100
 
@@ -36,7 +37,8 @@ def catch_up(log: Writable, known: Folded = Folded()) -> Folded:  # noqa: B008 -
     """The fold of the whole log, from `known` on. Raises `LogDamaged`, also for an event that the fold refuses."""
     records = log.read(known.position)
     try:
-        state = fold(map(attrgetter("event"), records), known.state)
+        with uncollected():
+            state = fold(map(attrgetter("event"), records), known.state)
     except IllegalEvent as e:
         seq = e.details["seq"]
         raise LogDamaged(f"event {seq} cannot follow those before it: {e.message}", seq=seq) from e

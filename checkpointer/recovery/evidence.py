@@ -25,6 +25,7 @@ from checkpointer.events import (
     UserMessage,
 )
 from checkpointer.log import Pen, open_letter
+from checkpointer.machine import moment
 from checkpointer.recovery import processes
 from checkpointer.recovery.case import Case, Choice, Files, OwnerFate
 from checkpointer.state import Call, RunState
@@ -60,12 +61,6 @@ class Start:
         """`t3.2`, or nothing."""
         e = self.event
         return f"t{e.turn}.{e.step}" if e is not None and e.turn is not None and e.step is not None else ""
-
-
-def moment(text: str | None) -> datetime | None:
-    with contextlib.suppress(ValueError):
-        return datetime.fromisoformat(text) if text else None
-    return None
 
 
 def start_of(pen: Pen, call: Call) -> Start:

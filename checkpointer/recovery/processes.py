@@ -19,16 +19,6 @@ SLACK: Final = timedelta(seconds=2)
 """When a process began is known less exactly than when an event was written."""
 
 
-def own() -> Process | None:
-    """This process as the start of a call names it: where it leads a group of its own, and what a tool starts stays in
-    that group. None where others share the group, which then tells nothing.
-    """
-    pid = os.getpid()
-    if os.getpgrp() != pid:
-        return None
-    return Process(pid=pid, group=pid, started=machine.started(pid) or "")
-
-
 def living(
     key: str, process: Process | None, owner: Holder | None, since: datetime | None = None
 ) -> tuple[int, ...] | None:

@@ -24,7 +24,7 @@ from checkpointer.events import (
     ToolCallUncertain,
 )
 from checkpointer.log import JsonlLog, JsonlRuns, Writable
-from checkpointer.recovery.evidence import moment
+from checkpointer.machine import moment
 from checkpointer.replay import Counters, replay
 from checkpointer.snapshot import Snapshots
 from checkpointer.state import Call, RunState

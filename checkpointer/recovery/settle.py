@@ -6,7 +6,6 @@ and in the queue. Safe to be killed anywhere: the next settling finds the same e
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import threading
@@ -304,6 +303,8 @@ def _result(function: Callable[..., Any], *args: Any) -> Any:
     value = function(*args)
     if not inspect.iscoroutine(value):
         return value
+    import asyncio
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

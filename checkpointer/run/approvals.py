@@ -14,7 +14,6 @@ from checkpointer import home, machine
 from checkpointer.errors import NeedsPerson, NoStore, Usage
 from checkpointer.events import ApprovalDecided, ApprovalRequested, Commit
 from checkpointer.log import JsonlRuns, Writable
-from checkpointer.recovery import word
 from checkpointer.run import roster
 from checkpointer.run.contents import DENIED, result
 from checkpointer.run.desk import Ask, Desk, ToolCall
@@ -162,6 +161,8 @@ def answer(
     log: Writable, key: str, decision: Decision, *, who: str = "", reason: str = ""
 ) -> tuple[str, Literal["appended", "posted"]]:
     """The same for a log; gives the event's id, and whether it is in the log or in the inbox of who owns the run."""
+    from checkpointer.recovery import word  # who only asks needs none of it
+
     event_id = machine.World().event_id()
 
     def choose(state: RunState) -> list[ApprovalDecided]:

@@ -6,13 +6,13 @@ failure is one only where the tool proves it; anything else that goes wrong outs
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from checkpointer import canon
+from checkpointer import canon, machine
 from checkpointer.errors import CheckpointerError, NeedsPerson, Usage
 from checkpointer.events import (
     ABSENT,
@@ -22,7 +22,6 @@ from checkpointer.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from checkpointer.recovery import processes
 from checkpointer.run import approvals
 from checkpointer.run.acceptance import misfit
 from checkpointer.run.contents import UNKNOWN, result
@@ -172,7 +171,7 @@ class Calling:
             args_digest=call.digest,
             terms=tool.terms(),
             parent=parent.call.key if parent is not None else None,
-            process=processes.own() if tool.effect != "read" else None,
+            process=machine.group() if tool.effect != "read" else None,
             call_id=call.id,
             turn=turn,
             step=step,
@@ -310,12 +309,18 @@ def _reason(error: BaseException) -> Reason:
             return "partial"
         case TimeoutError():
             return "timeout"
-        case asyncio.CancelledError() | GeneratorExit():
+        case GeneratorExit():
             return "cancelled"
         case KeyboardInterrupt():
             return "signal"
         case _:
-            return "exception"
+            return "cancelled" if _is_cancellation(error) else "exception"
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    """Of asyncio, which nobody can have raised who has not loaded it."""
+    loaded = sys.modules.get("asyncio")
+    return loaded is not None and isinstance(error, loaded.CancelledError)
 
 
 def _words(error: BaseException) -> str:

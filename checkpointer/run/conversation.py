@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from checkpointer import canon
 from checkpointer.errors import IllegalEvent, NeedsPerson, Usage
@@ -21,8 +21,10 @@ from checkpointer.events import (
 from checkpointer.events import Usage as Tokens
 from checkpointer.run import acceptance
 from checkpointer.run.desk import Desk, Turn
-from checkpointer.run.freshness import Stale
 from checkpointer.state import RunState
+
+if TYPE_CHECKING:
+    from checkpointer.run.freshness import Stale
 
 
 class Conversation:

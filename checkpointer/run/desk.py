@@ -5,18 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from checkpointer.errors import Usage
 from checkpointer.events import MAIN, AnyEvent
 from checkpointer.log import Pen
-from checkpointer.recovery import Choice
 from checkpointer.run.contents import Contents
 from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity
 from checkpointer.run.keeper import Keeper
 from checkpointer.state import Place, RunState
 from checkpointer.tools import Tool
+
+if TYPE_CHECKING:
+    from checkpointer.recovery import Choice
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ The same script is the start and the resume.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Mapping
@@ -196,5 +195,7 @@ def refuse_own(call: ToolCall, parent: Execution | None) -> None:
 def _now(value: Any) -> Any:
     """What a coroutine comes to; anything else as it is."""
     if inspect.iscoroutine(value):
+        import asyncio  # loads slowly, and most tools need none
+
         return asyncio.run(value)
     return value

@@ -6,7 +6,6 @@ its age. A file that the run itself wrote later is no surprise to it.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from checkpointer import canon
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import ABSENT, AnyEvent, ToolCallCompleted, ToolCallStarted
 from checkpointer.log import Writable
-from checkpointer.recovery.evidence import moment
+from checkpointer.machine import moment
 from checkpointer.run.calling import current
 from checkpointer.state import Call, RunState
 from checkpointer.tools import Tool
@@ -115,6 +114,8 @@ def _checked_again(log: Writable, tool: Tool, call: Call, age: float) -> str:
     try:
         holds = tool.recheck(canon.thaw(arguments), canon.thaw(result))
         if inspect.iscoroutine(holds):
+            import asyncio
+
             holds = asyncio.run(holds)
     except Exception as e:
         return f"is {age:.0f} s old, and could not be checked again: {type(e).__name__}: {e}"

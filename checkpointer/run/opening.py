@@ -6,7 +6,6 @@ too. The order on opening: claim, letters of others, files, uncertain calls; onl
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import re
@@ -17,15 +16,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from checkpointer import home, machine
 from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore, Usage
 from checkpointer.events import Declared, Durability, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Pen, claim
 from checkpointer.replay import replay
-from checkpointer.run import drift, freshness, inheriting, roster, settling
-from checkpointer.run.asynchronous import AsyncRun
+from checkpointer.run import drift, roster, settling
 from checkpointer.run.contents import Contents
 from checkpointer.run.desk import Desk, Policy
 from checkpointer.run.driven import Run
@@ -36,6 +34,10 @@ from checkpointer.run.turnstile import Turnstile
 from checkpointer.state import RunState
 from checkpointer.tools import Tool, check
 from checkpointer.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from checkpointer.run.asynchronous import AsyncRun
+    from checkpointer.run.inheriting import Inheritance
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HANDLE = re.compile(r"r[0-9]+")
@@ -137,6 +139,10 @@ class Opening:
             held.leave(error)
 
     async def __aenter__(self) -> AsyncRun:
+        import asyncio
+
+        from checkpointer.run.asynchronous import AsyncRun
+
         self._held = held = await asyncio.to_thread(_open, self._wanted)
         return AsyncRun(held.run, held.desk, held.gate)
 
@@ -145,6 +151,8 @@ class Opening:
     ) -> None:
         held, self._held = self._held, None
         if held is not None:
+            import asyncio
+
             await asyncio.shield(asyncio.to_thread(held.leave, error))
 
 
@@ -199,12 +207,10 @@ def _open(wanted: Wanted) -> _Held:
         raise NoStore(f"there is no run {wanted.run_id}", kept="nothing was written", next=("ckpt runs",))
     files = Files(workspace, wanted.run_id or handle, handle)
     fresh = known.state.status == "new"
-    if log is not None and not fresh and wanted.inherits:
-        inheriting.check(runs, log, wanted.inherits)
-    heritage = inheriting.of(runs, wanted.inherits, take_over=wanted.take_over) if fresh else inheriting.Inheritance()
+    heritage = _heritage(wanted, runs, log, fresh=fresh) if wanted.inherits else None
     begin = _begin(wanted, files, heritage, fresh=fresh)
     log = log or runs.log(begin.run)
-    if heritage.refs:
+    if heritage is not None:
         adopt(log.directory, heritage.secret)
     if known.state.status == "finished":
         # Nothing can be claimed any more: this pen refuses whatever it is given.
@@ -257,7 +263,18 @@ def _replayed(log: JsonlLog) -> Folded:
         return Folded()
 
 
-def _begin(wanted: Wanted, files: Files, heritage: inheriting.Inheritance, *, fresh: bool) -> RunStarted:
+def _heritage(wanted: Wanted, runs: JsonlRuns, log: JsonlLog | None, *, fresh: bool) -> Inheritance | None:
+    """What a run that begins continues; of one that began, only whether it is so."""
+    from checkpointer.run import inheriting
+
+    if fresh:
+        return inheriting.of(runs, wanted.inherits, take_over=wanted.take_over)
+    if log is not None:
+        inheriting.check(runs, log, wanted.inherits)
+    return None
+
+
+def _begin(wanted: Wanted, files: Files, heritage: Inheritance | None, *, fresh: bool) -> RunStarted:
     """What a claim says of us. For a run that begins: its number, and a first checkpoint."""
     facts: dict[str, Any] = {}
     if fresh:
@@ -265,7 +282,7 @@ def _begin(wanted: Wanted, files: Files, heritage: inheriting.Inheritance, *, fr
         files.handle = f"r{number}"
         files.run = wanted.run_id or files.handle
         files.base()
-        facts = {"number": number, **heritage.facts(), **files.verified()}
+        facts = {"number": number, **(heritage.facts() if heritage is not None else {}), **files.verified()}
     return RunStarted(
         run=files.run,
         mode="driven",
@@ -330,7 +347,9 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
     desk.take_up()
     settling.settle(desk)
     desk.take_up()
-    if resumed:
+    if resumed and (desk.state.readings or desk.state.watched.entries()):
+        from checkpointer.run import freshness
+
         run.stale = freshness.look(desk.pen.log, desk.state, desk.files.workspace, run.handle, desk.tools)
         run.notices += [one.words for one in run.stale]
 

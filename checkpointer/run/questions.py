@@ -15,7 +15,7 @@ from checkpointer import canon
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import ABSENT, ApprovalDecided, ApprovalRequested, ModelTurn
 from checkpointer.log import JsonlRuns, Writable, catch_up, open_letter
-from checkpointer.recovery.evidence import moment
+from checkpointer.machine import moment
 from checkpointer.state import Approval, RunState
 
 _BRIEF = 8

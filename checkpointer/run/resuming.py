@@ -15,8 +15,8 @@ from checkpointer import lease, machine
 from checkpointer.errors import Busy, Finished
 from checkpointer.events import ABSENT, WorkspaceChanged
 from checkpointer.log import JsonlLog, Pen, claim
+from checkpointer.machine import moment
 from checkpointer.recovery import Choice, Scene, Settled, processes, queue, settle, word
-from checkpointer.recovery.evidence import moment
 from checkpointer.recovery.queue import Item
 from checkpointer.replay import Counters, replay
 from checkpointer.run import drift, freshness, keeper, leftoff, pending, questions, roster

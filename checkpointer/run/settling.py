@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from checkpointer.errors import NeedsPerson
 from checkpointer.events import ToolCallReconciled
-from checkpointer.recovery import Scene, Settled
-from checkpointer.recovery import settle as judge
 from checkpointer.run.desk import Desk
 from checkpointer.state import Call
+
+if TYPE_CHECKING:
+    from checkpointer.recovery import Settled
 
 
 def settle(desk: Desk, key: str | None = None) -> list[Settled]:
@@ -17,6 +19,11 @@ def settle(desk: Desk, key: str | None = None) -> list[Settled]:
 
     Where the model may be told (`desk.tells`), such a call is no reason to stop.
     """
+    if not desk.state.open and not desk.state.uncertain:
+        return []
+    from checkpointer.recovery import Scene  # a run that ended well needs none of it
+    from checkpointer.recovery import settle as judge
+
     desk.pen.flush()  # evidence is read from the log
     scene = Scene(desk.pen, desk.files, desk.tools, desk.choice, desk.append)
     said = judge(scene, None if key is None else (key,))

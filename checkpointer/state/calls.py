@@ -23,6 +23,9 @@ from checkpointer.state.draft import Draft, move
 from checkpointer.state.parts import Approval, Attempt, Call, Doubt, Place, Waiting
 from checkpointer.state.tables import LIVE, CallStatus
 
+_new = tuple.__new__
+"""Makes a `Call` of all its fields in their order, in half the time that its own way takes."""
+
 
 def _at_attempt(draft: Draft, key: str, attempt: int) -> Call:
     """The call of a key, which must be at this attempt."""
@@ -56,10 +59,10 @@ def accept(draft: Draft, e: ModelTurn, context: str) -> None:
 
 
 def _accepted(asked: AcceptedCall, slot: Place, context: str) -> Call:
-    return Call(
+    return _new(Call, (
         asked.key, asked.tool, asked.effect, "accepted", context, slot, slot[0], 0, 0, 0, 0, "", "", "untrusted",
-        False, asked.signature, asked.occurrence, asked.risk, asked.args_digest,
-    )  # fmt: skip
+        False, asked.signature, asked.occurrence, asked.risk, asked.args_digest, None, None,
+    ))  # fmt: skip
 
 
 def _occurs(draft: Draft, signature: str, occurrence: int, key: str) -> None:
@@ -105,11 +108,11 @@ def started(draft: Draft, e: ToolCallStarted) -> None:
         raise IllegalEvent(f"call {e.key} goes on under generation {call.generation + renewed}", key=e.key)
     first_at = e.at if renewed or before is None else before.first_at
     newest = Attempt(first_at, e.at, e.commit, e.terms, e.parent, e.compensates)
-    draft.live[e.key] = Call(
+    draft.live[e.key] = _new(Call, (
         e.key, e.tool, e.effect, status, call.context, call.slot, call.accepted, e.seq, 0, e.attempt, e.generation,
         "", "", "untrusted", False, call.signature, call.occurrence, e.risk, e.args_digest or call.args_digest, newest,
         call.origin,
-    )  # fmt: skip
+    ))  # fmt: skip
     draft.trajectory.append((e.seq, e.key, e.tool, e.attempt, e.turn, e.step))  # a Step
 
 
@@ -153,14 +156,17 @@ def _over(
 ) -> None:  # fmt: skip
     """A call ends: it leaves the queue, and every slot that waits for it gets its answer."""
     key, proven = call.key, outcome == "none"
-    over = Call(
+    row = (
         key, call.tool, call.effect, status, call.context, call.slot, call.accepted, call.started, seq, call.attempt,
         call.generation, outcome, source, trust, proven, call.signature, call.occurrence, call.risk, call.args_digest,
         call.newest if proven else None, call.origin,
     )  # fmt: skip
-    draft.keep(over)
-    draft.doubts.pop(key, None)
-    draft.approvals.pop(key, None)
+    draft.live.pop(key, None)
+    draft.over.put(key, row)  # a Call
+    if draft.doubts:
+        draft.doubts.pop(key, None)
+    if draft.approvals:
+        draft.approvals.pop(key, None)
     if draft.waiting:
         draft.answer(key, seq, trust)
 

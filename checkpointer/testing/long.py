@@ -9,7 +9,7 @@ about 2.3 KB on average, of which 0.7 KB are the envelope, the facts and the dig
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from checkpointer import record
 from checkpointer.events import (
@@ -31,14 +31,24 @@ _TEXT = """the quick brown fox, jumped "over" a lazy dog
 _WORDS = _TEXT.split(" ")
 
 
+def texts(seed: int) -> Callable[[int, int], str]:
+    """Texts of between so many and so many bytes, spread evenly over their orders of magnitude."""
+    return _texts(random.Random(seed))
+
+
+def _texts(chance: random.Random) -> Callable[[int, int], str]:
+    def text(least: int, most: int) -> str:
+        size = int(least * (most / least) ** chance.random())
+        return " ".join(chance.choices(_WORDS, k=1 + size // 6))
+
+    return text
+
+
 def events(count: int) -> Iterator[AnyEvent]:
     """`count` events of a run, without places."""
     chance = random.Random(17)
     world = FixedWorld()
-
-    def text(least: int, most: int) -> str:
-        size = int(least * (most / least) ** chance.random())
-        return " ".join(chance.choices(_WORDS, k=1 + size // 6))
+    text = _texts(chance)
 
     commit = Commit(id="9" * 40, number=1, captured=True)
     yield RunStarted(run="long", owner=world.here(), mode="driven", command=["python", "loop.py"])

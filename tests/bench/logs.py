@@ -10,7 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
+import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -63,6 +66,72 @@ def append(place: Path) -> float:
     return ratio(one, plain, 300, time.perf_counter)
 
 
+MAKES = """
+import sys
+from checkpointer import open_run, tool
+from checkpointer.events import Durability
+
+from checkpointer.testing.long import texts
+
+@tool(effect="read")
+def look(n: int, text: str) -> str:
+    return text_of(60, 16_000)
+
+many, text_of = int(sys.argv[1]), texts(17)
+with open_run(".", run_id="long", tools=[look], durability=Durability(kind="batched", events=1000, ms=10**9)) as run:
+    while run.state.seq < many:
+        asked = {"n": run.state.seq, "text": text_of(40, 4_000)}
+        turn = run.model_turn(text_of(150, 1_500), [{"name": "look", "arguments": asked}])
+        run.call(turn.tool_calls[0])
+"""
+OPENS = """
+from checkpointer import open_run, tool
+
+@tool(effect="read")
+def look(n: int, text: str) -> str:
+    return text * 4
+
+with open_run(".", run_id="long", tools=[look]) as run:
+    assert run.state.seq > 1
+"""
+READS = """
+import json, sys
+import pydantic, pygit2
+
+class One(pydantic.BaseModel):
+    n: int
+
+with open(sys.argv[1], "rb") as f:
+    for line in f:
+        json.loads(line)
+"""
+
+
+def opening(place: Path, events: int) -> tuple[float, float]:
+    """A process that opens a run of so many events and lets it go, beside one that imports what both need and reads the
+    same lines; CPU time. First with the snapshot that the last owner left, then without any: all is replayed, and a
+    snapshot written.
+    """
+    (place / "open" / "w").mkdir(parents=True)
+    env = {**os.environ, "CKPT_HOME": str(place / "open" / "state"), "PYTHONPATH": str(Path(__file__).parents[2])}
+
+    def python(code: str, *words: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code, *words], cwd=place / "open" / "w", env=env, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    python(MAKES, str(events))
+    (directory,) = (place / "open" / "state" / "workspaces").glob("*/runs/long")
+    let_go, killed = [], []
+    for _ in range(9):
+        base = python(READS, str(directory / "events.jsonl"))
+        let_go.append(python(OPENS) / base)
+        shutil.rmtree(directory / "snapshots", ignore_errors=True)
+        killed.append(python(OPENS) / base)
+    return statistics.median(let_go), statistics.median(killed)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000)
@@ -71,6 +140,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.place) as directory:
         place = Path(directory)
         rows = [("durable append of one event / one sync", append(place), 1.3)]
+        let_go, killed = opening(place, 4_000)
+        rows.append(("open_run on 4,000 events / imports and json.loads per line", let_go, 1.4))
+        rows.append(("the same where no snapshot was left", killed, 1.4))
         log = JsonlLog(str(place / "long"))
         (place / "long").mkdir()
         with open(log.path, "wb") as f:
@@ -82,7 +154,7 @@ def main() -> None:
                     json.loads(line)
 
         name = f"replay of {given.events:,} events, chain verified / json.loads per line"
-        rows.append((name, ratio(lambda: catch_up(log), loads, 5, time.process_time), 1.7))
+        rows.append((name, ratio(lambda: catch_up(log), loads, 5, time.process_time), 1.5))
         kept = Snapshots(str(place / "long" / "snapshots"))
         whole = catch_up(log)
         early = JsonlLog(str(place / "early"))
