@@ -176,6 +176,8 @@ def _name(path: Path) -> str:
 
 
 def _say_installed(call: Call, recipe: Any, site: Any, found: Any, trusted: list[str] | None) -> None:
+    from checkpointer.agents.installation import standing
+
     hand = [] if trusted is not None else list(recipe.hand(site))
     if call.out.json:
         call.out.document({**_document(recipe, found), "by_hand": hand, "trusted": trusted or []})
@@ -198,6 +200,8 @@ def _say_installed(call: Call, recipe: Any, site: Any, found: Any, trusted: list
         call.out.line(f"{recipe.name}: {phrase.count(len(trusted), 'hook')} trusted now")
     for text in hand:
         call.out.line(f"by hand: {text}")
+    if site.project is None and not standing.reachable(recipe, site):
+        call.out.note(f"note: no {recipe.programs[0]} is on the PATH yet; the hooks wait for it")
     _hint(call, f"ckpt doctor {recipe.name}")
 
 

@@ -144,6 +144,42 @@ def test_what_others_put_into_a_file_of_ours_stays(tmp_path: Path) -> None:
     assert found.aside[0].read_text() == "ckpt undo\nand more\n"
 
 
+def test_no_copy_is_removed_that_is_the_only_one(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    configured(claude, tmp_path)
+    path = where.home / ".claude" / "settings.json"
+    was = path.read_bytes()
+    installing.install(claude, where, caller(tmp_path))
+    path.unlink()
+    installing.uninstall(claude, where)
+    assert plan.backup_of(path).read_bytes() == was
+    path.write_bytes(was)
+    installing.uninstall(claude, where)
+    assert not plan.backup_of(path).exists()
+
+
+def test_a_spoiled_copy_is_not_asked(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    configured(gemini, tmp_path)
+    path = where.home / ".gemini" / "settings.json"
+    was = path.read_bytes()
+    installing.install(gemini, where, caller(tmp_path))
+    plan.backup_of(path).write_bytes(b"\xff{")
+    installing.uninstall(gemini, where)
+    assert path.read_bytes() == was
+
+
+def test_what_was_moved_aside_before_stays(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    own = where.home / ".cursor" / "commands" / "ckpt-undo.md"
+    for words in ("one", "two"):
+        installing.install(cursor, where, caller(tmp_path))
+        own.write_text(f"ckpt undo\n{words}\n")
+        installing.uninstall(cursor, where)
+    assert own.with_name("ckpt-undo.md.edited").read_text().endswith("one\n")
+    assert own.with_name("ckpt-undo.md.edited-2").read_text().endswith("two\n")
+
+
 def test_a_rewritten_configuration_is_ours_still(tmp_path: Path) -> None:
     where = site(tmp_path)
     configured(claude, tmp_path)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from harness.machine import IS_ROOT, tmpfs
-from transcript import Shell
+from transcript import Shell, without_agents
 
 CKPT = Path(sys.executable).with_name("ckpt")
 
@@ -25,7 +25,7 @@ def shell(tmp_path: Path) -> Shell:
     directory = tmp_path / "path"
     directory.mkdir()
     (directory / "ckpt").symlink_to(CKPT)
-    made.env["PATH"] = f"{directory}:/usr/bin:/bin"
+    made.env["PATH"] = f"{directory}:{without_agents('/usr/bin:/bin', tmp_path)}"
     stub = tmp_path / "bin" / "ckpt"
     stub.parent.mkdir()
     stub.write_text("#!/bin/sh\necho ckpt 0\n")

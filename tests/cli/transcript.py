@@ -66,6 +66,24 @@ def in_child(function: Any, *, cwd: Path, env: Mapping[str, str], stdin: bytes =
         return Done(os.waitstatus_to_exitcode(waited), out.read(), err.read())
 
 
+def without_agents(path: str, place: Path) -> str:
+    """A PATH that reaches everything but agent programs; directories that hold some are shown as links."""
+    from checkpointer.agents.recipes.catalogue import RECIPES
+
+    agents = {p for r in RECIPES.values() for p in r.programs}
+    shown = []
+    for n, directory in enumerate(path.split(os.pathsep)):
+        if not any(os.path.lexists(os.path.join(directory, a)) for a in agents):
+            shown.append(directory)
+            continue
+        links = place / f"path-{n}"
+        links.mkdir(exist_ok=True)
+        for name in set(os.listdir(directory)) - agents - set(os.listdir(links)):
+            (links / name).symlink_to(os.path.join(directory, name))
+        shown.append(str(links))
+    return os.pathsep.join(shown)
+
+
 class Shell:
     """A workspace `w`, a home and a store below one directory, and a way to type commands there."""
 
@@ -74,7 +92,7 @@ class Shell:
         self.root = base / "home" / "w"
         self.root.mkdir(parents=True, exist_ok=True)
         self.env = {
-            "PATH": os.environ["PATH"],
+            "PATH": without_agents(os.environ["PATH"], base),
             "HOME": str(base / "home"),
             "CKPT_HOME": str(base / "state"),
             "CKPT_CONFIG": str(base / "config.toml"),

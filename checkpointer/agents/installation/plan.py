@@ -80,11 +80,20 @@ def _own(plan: Plan, part: Owned, known: Installed | None) -> None:
     if data is None:
         plan.created.append(part.path)
     elif _edited(part, data, known):
-        aside = part.path.with_name(part.path.name + EDITED)
-        plan.changes.append(Change(aside, change.read(aside), data, part.mode))
+        aside = _free(part.path)
+        plan.changes.append(Change(aside, None, data, part.mode))
         plan.aside.append(aside)
     plan.owned.append(part.path)
     plan.changes.append(Change(part.path, data, part.content, part.mode))
+
+
+def _free(path: Path) -> Path:
+    """A name beside a file that nothing has yet."""
+    names = [path.with_name(f"{path.name}{EDITED}{n}") for n in ("", *(f"-{i}" for i in range(2, 100)))]
+    for name in names:
+        if not os.path.lexists(name):
+            return name
+    raise Unfit("was changed, and there is no free name to move it to")
 
 
 def _edited(part: Owned, data: bytes, known: Installed | None) -> bool:
@@ -115,7 +124,7 @@ def _merge(plan: Plan, part: Merged, recipe: Recipe, site: Site) -> None:
 
 def _restored(part: Merged, recipe: Recipe, site: Site, text: str, kept: bytes | None) -> str:
     """The text as it was before us; where others changed it since, without what is ours."""
-    before = document.text_of(kept) if kept is not None else None
+    before = _readable(part, kept)
     if before is not None:
         value = document.value_of(part.form, text)
         for called in {path_in(found) for found in ours_in(value, recipe.ours)}:
@@ -124,6 +133,17 @@ def _restored(part: Merged, recipe: Recipe, site: Site, text: str, kept: bytes |
                 if isinstance(other, Merged) and other.path == part.path and _written(other, before) == text:
                     return before
     return document.removed(part.form, text, recipe.ours, before)
+
+
+def _readable(part: Merged, kept: bytes | None) -> str | None:
+    """The copy as text; None where there is none, or where somebody has spoiled it."""
+    try:
+        before = document.text_of(kept) if kept is not None else None
+        if before is not None:
+            document.value_of(part.form, before)
+    except Unfit:
+        return None
+    return before
 
 
 def _written(part: Merged, before: str) -> str | None:
@@ -148,7 +168,12 @@ def uninstall(recipe: Recipe, site: Site) -> Plan:
             for made in (*plan.changes, *rest):
                 change.check(made, site.project)
         except Unfit as e:
-            raise Unconfigurable(f"{part.path} {e}", kept="nothing was written", path=str(part.path), snippet="") from e
+            raise Unconfigurable(
+                f"{part.path} {e}",
+                kept="nothing was written",
+                next=(f"take out by hand what calls: ckpt hook {recipe.name}",),
+                path=str(part.path),
+            ) from e
     plan.changes += rest
     return plan
 
@@ -166,8 +191,8 @@ def _disown(plan: Plan, rest: list[Change], part: Owned, known: Installed | None
     if data is None or part.mark not in data:
         return
     if known is not None and _edited(part, data, known):
-        aside = part.path.with_name(part.path.name + EDITED)
-        rest.append(Change(aside, change.read(aside), data, part.mode))
+        aside = _free(part.path)
+        rest.append(Change(aside, None, data, part.mode))
         plan.aside.append(aside)
     plan.owned.append(part.path)
     rest.append(Change(part.path, data, None, part.mode))
@@ -177,12 +202,12 @@ def _unmerge(plan: Plan, rest: list[Change], part: Merged, recipe: Recipe, site:
     backup = backup_of(part.path)
     kept = change.read(backup)
     data = change.read(part.path)
-    if kept is not None:
+    ours = []
+    if data is not None:
+        text = document.text_of(data)
+        ours = list(ours_in(document.value_of(part.form, text), recipe.ours))
+    if kept is not None and (ours or kept == data):  # else it may be the only copy of what somebody removed
         rest.append(Change(backup, kept, None))
-    if data is None:
-        return
-    text = document.text_of(data)
-    ours = list(ours_in(document.value_of(part.form, text), recipe.ours))
     if not ours:
         return
     left = _restored(part, recipe, site, text, kept)

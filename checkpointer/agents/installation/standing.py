@@ -27,10 +27,14 @@ class Standing:
     why: str = ""
 
 
+def reachable(recipe: Recipe, site: Site) -> bool:
+    """Is the agent's program on the PATH?"""
+    return any(shutil.which(p, path=site.environ.get("PATH")) for p in recipe.programs)
+
+
 def present(recipe: Recipe, site: Site) -> bool:
-    """Is the agent there: its program on the PATH, or its configuration directory?"""
-    path = site.environ.get("PATH")
-    return any(shutil.which(p, path=path) for p in recipe.programs) or recipe.directory(site).exists()
+    """Is the agent there: its program, or its configuration directory?"""
+    return reachable(recipe, site) or recipe.directory(site).exists()
 
 
 def examine(recipe: Recipe, site: Site) -> Standing:
