@@ -37,7 +37,7 @@ def sort_words(workspace: Workspace, call: Call, words: tuple[str, ...], most: i
     """
     points: list[str] = []
     paths: list[str] = []
-    labels = {c.meta.label for c in points_of(workspace).all}
+    labels = {name for c in points_of(workspace).all for name in (c.meta.label, *c.meta.names)}
     for word in words:
         handle = reads_as_handle(word)
         is_path = not handle and _is_path(workspace, call, word)

@@ -71,7 +71,7 @@ class Points:
             raise Usage(f"{word} is a run, not a point in time", next=(f"ckpt log --run {word}",))
         if re.fullmatch(r"u\d+", word):
             raise Usage(f"{word} is an uncertain call, not a point in time", next=("ckpt uncertain",))
-        labelled = [c for c in self.all if c.meta.label == word]
+        labelled = [c for c in self.all if word in (c.meta.label, *c.meta.names)]
         if labelled:
             return labelled[-1]
         return self._by_id(word) or self._unknown(word)
@@ -165,7 +165,7 @@ class Points:
         return found[0] if len(found) == 1 else None
 
     def _unknown(self, word: str) -> Checkpoint:
-        labels = [c.meta.label for c in self.all if c.meta.label]
+        labels = [name for c in self.all for name in (c.meta.label, *c.meta.names) if name]
         import difflib
 
         near = difflib.get_close_matches(word, labels, 1, 0.6)

@@ -166,6 +166,7 @@ def document(timeline: Timeline, row: Row, current: str | None, paths: list[byte
         "turn": row.handle if row.kind == "turn" else (c.meta.steps[0] if c.meta.steps else None),
         "prompt": row.title.prompt or None,
         "label": c.meta.label,
+        "names": list(c.meta.names),
         "added": sum(changes[p][0] is None for p in names),
         "modified": sum(changes[p][0] is not None and changes[p][1] is not None for p in names),
         "removed": sum(changes[p][1] is None for p in names),

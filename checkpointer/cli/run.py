@@ -12,7 +12,7 @@ from checkpointer.cli import phrase
 from checkpointer.cli.app import Verbatim
 from checkpointer.cli.call import Call
 from checkpointer.cli.naming import named_paths
-from checkpointer.cli.saving import Weighing, note_prompt, open_or_make
+from checkpointer.cli.saving import Weighing, note_prompt, open_or_make, say_if_nothing
 from checkpointer.errors import CheckpointerError, Usage
 from checkpointer.run.child import CannotStart, Child
 
@@ -129,6 +129,8 @@ def _say_before(call: Call, workspace: Workspace, running: CommandRun, base: Sav
     where = phrase.directory(workspace.root)
     who = "what changes while it works is its turn, your own edits too"
     say(call, f"{running.handle} protects {where} from checkpoint {base.checkpoint.number} on; {who}")
+    if not base.present.files:
+        say_if_nothing(call, workspace)
     if base.uncovered:
         from checkpointer.cli.saving import uncovered_words
 

@@ -62,11 +62,23 @@ def save(call: Call, label: str | None, *, force_root: bool) -> int:
     call.out.line(_words(saved, name))
     was = tip.meta.label if tip is not None and not saved.created else None
     if name and was and was != name:
-        call.out.line(f"it was called {phrase.quoted(was)} before")
+        call.out.line(f"it is still found as {phrase.quoted(was)} too")
+    if not saved.present.files:
+        say_if_nothing(call, workspace)
     print_uncovered(call, workspace, saved.uncovered)
     for path in sorted(saved.torn):
         call.out.note(f"note: {phrase.shell(path)} was being written; it is kept as last read")
     return _settled_status(saved)
+
+
+def say_if_nothing(call: Call, workspace: Workspace) -> None:
+    """Say loudly that no file is covered, where rules are the reason."""
+    from checkpointer.cli import emptiness
+
+    why = emptiness.why_nothing(workspace)
+    if why:
+        call.out.error(f"NOTHING IS PROTECTED: {why}")
+        call.out.error(f"next: {emptiness.WAY}")
 
 
 def _words(saved: Saved, name: str | None) -> str:

@@ -125,6 +125,10 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
             found.uncovered = dict(basis.present.uncovered)
             found.objects = basis.present.tree.objects
             found.timeline = timeline = basis.timeline(workspace.facts)
+            if not basis.present.files:
+                from checkpointer.cli.emptiness import why_nothing
+
+                found.reason = why_nothing(workspace)
             found.changed = naming.named_paths(basis.diff(found.tip.number, basis.newest.number))
         except CheckpointerError as e:
             found.reason = e.message

@@ -7,7 +7,7 @@ ids, so that a purge may rewrite ids without touching what undo is decided from.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, get_args
 
@@ -52,7 +52,8 @@ class Meta(NamedTuple):
 
     `steps` are the handles (`t3.2`, or `t3` for a turn known only by its ends) of every step open during the interval
     from the checkpoint before to this one, `runs` the runs they belong to; both are empty for an interval of nobody's.
-    `head` is the project's branch (`main`, or `detached`), None without a project git.
+    `head` is the project's branch (`main`, or `detached`), None without a project git. `names` are labels that it had
+    before `label`; they are not written beside the tree.
     """
 
     kind: CheckpointKind
@@ -63,6 +64,7 @@ class Meta(NamedTuple):
     head: str | None = None
     by: By = "person"
     operation: Operation | None = None
+    names: tuple[str, ...] = ()
 
     def subject(self) -> str:
         words = [self.kind, *self.steps]
@@ -165,5 +167,9 @@ def decode(message: bytes, at: datetime) -> tuple[int, Meta]:
         raise Damaged(f"not a checkpoint's message: {e}") from e
 
 
-def relabelled(meta: Meta, label: str | None) -> Meta:
-    return meta._replace(label=label)
+def relabelled(meta: Meta, names: Sequence[str]) -> Meta:
+    """With the names that it was given later: the last is its label, the others find it all the same."""
+    if not names:
+        return meta
+    older = dict.fromkeys((*([meta.label] if meta.label else []), *meta.names, *names[:-1]))
+    return meta._replace(label=names[-1], names=tuple(name for name in older if name != names[-1]))

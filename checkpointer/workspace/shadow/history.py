@@ -120,10 +120,8 @@ class History:
         """As people know it: with the label given to it later, and without a parent at the kept end."""
         if checkpoint.id in self.shallow():
             checkpoint = checkpoint._replace(parent=None)
-        label = pins.load(self.directory).get(checkpoint.number)
-        if label is None:
-            return checkpoint
-        return checkpoint._replace(meta=relabelled(checkpoint.meta, label))
+        names = pins.load(self.directory).get(checkpoint.number, ())
+        return checkpoint._replace(meta=relabelled(checkpoint.meta, names)) if names else checkpoint
 
     def shallow(self) -> frozenset[str]:
         """Ids of commits whose parents retention took away: git's file, or what `workspace.toml` knows without it."""
@@ -178,7 +176,7 @@ class History:
                 found = older
             if found.id in cut:
                 found = found._replace(parent=None)
-            if labels.get(found.number) is not None:
+            if found.number in labels:
                 found = found._replace(meta=relabelled(found.meta, labels[found.number]))
             out.append(found)
             at = found
@@ -209,7 +207,7 @@ class History:
         """Numbers of the checkpoints that people pinned, with the label given there, if any."""
         labels = pins.load(self.directory)
         numbers = (name.removeprefix(KEEP) for name in self.refs.below(KEEP))
-        return {int(n): labels.get(int(n)) for n in numbers if n.isdigit()}
+        return {int(n): (labels.get(int(n)) or (None,))[-1] for n in numbers if n.isdigit()}
 
     def by_number(self, number: int) -> Checkpoint:
         """One checkpoint, pinned ones older than the timeline included.

@@ -230,9 +230,10 @@ class Store(History):
 
     def _label(self, number: int, label: str | None, *, pinned: bool) -> None:
         known = pins.load(self.directory)
-        known.pop(number, None)
-        if pinned and label is not None:
-            known[number] = label
+        if not pinned:
+            known.pop(number, None)
+        elif label is not None:
+            known[number] = (*(name for name in known.get(number, ()) if name != label), label)
         with disk.plain_errors("the store"):
             pins.save(self.directory, known)
         self._tip = self._chain = None
