@@ -23,7 +23,7 @@ from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore,
 from checkpointer.events import Declared, Durability, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Pen, claim
 from checkpointer.replay import replay
-from checkpointer.run import drift, roster, settling
+from checkpointer.run import declared, drift, roster, settling
 from checkpointer.run.contents import Contents
 from checkpointer.run.desk import Desk, Policy
 from checkpointer.run.driven import Run
@@ -31,8 +31,7 @@ from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity, adopt, secret
 from checkpointer.run.keeper import Keeper, of
 from checkpointer.run.turnstile import Turnstile
-from checkpointer.state import RunState
-from checkpointer.tools import Tool, check
+from checkpointer.tools import Tool
 from checkpointer.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def open_run(
 
     Not promised: an effect that happened exactly once without a receiver that knows keys, or can be asked.
     """
-    named = _declared(tools)
+    named = declared.checked(tools)
     if run_id is not None and not _NAME.fullmatch(run_id):
         raise Usage(f"not a name for a run: {run_id!r}")
     if snapshot_every is None:
@@ -108,18 +107,6 @@ def open_run(
         snapshot_every, (inherits,) if isinstance(inherits, str) else tuple(inherits), force_root,
     )  # fmt: skip
     return Opening(wanted)
-
-
-def _declared(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Tools that a run can work with. Raises `Usage`."""
-    named = tuple(tools)
-    for one in named:
-        if not isinstance(one, Tool):
-            raise Usage(f"{one!r} is no declared tool", next=("@tool(effect=...)",))
-        check(one)
-    if len({one.name for one in named}) != len(named):
-        raise Usage("two tools have the same name")
-    return named
 
 
 class Opening:
@@ -223,7 +210,7 @@ def _open(wanted: Wanted) -> _Held:
         desk = _desk(wanted, pen, files, log)
         held = _Held(desk, Turnstile(workspace.directory / "writes.lock"), log)
         held.keep_alive()
-        held.run.notices += changed(known.state, pen.state)
+        held.run.notices += declared.changed(known.state, pen.state)
         _take_up(wanted, held)
         if another:
             home.accept(workspace)
@@ -316,21 +303,6 @@ def _desk(wanted: Wanted, pen: Pen, files: Files, log: JsonlLog) -> Desk:
 def _bare(pen: Pen, files: Files) -> Desk:
     """Enough of a desk to let a run go that could not be opened."""
     return Desk(pen, Contents(pen.log), files, Identity(b"", "", ""), {}, settle=lambda key: None)
-
-
-def changed(before: RunState, now: RunState) -> list[str]:
-    """What a run is resumed with that it was not left with, as lines for people."""
-    if before.status == "new":
-        return []
-    lines = []
-    for what in ("writer", "prompt"):
-        if getattr(before, what) != getattr(now, what):
-            lines.append({"writer": f"written by {now.writer} from here on", "prompt": "the prompt changed"}[what])
-    was, are = ({tool.name: tool.digest for tool in state.tools} for state in (before, now))
-    lines += [f"tool {name} is not here any more" for name in sorted(was.keys() - are.keys())]
-    lines += [f"tool {name} is new" for name in sorted(are.keys() - was.keys())]
-    lines += [f"tool {name} is declared otherwise now" for name in sorted(was) if are.get(name, was[name]) != was[name]]
-    return lines
 
 
 def _take_up(wanted: Wanted, held: _Held) -> None:

@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--place", type=Path, default=Path(__file__).parents[2])
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.place) as directory:
+    with tempfile.TemporaryDirectory(prefix=".bench-", dir=given.place) as directory:
         place = Path(directory)
         rows = [("durable append of one event / one sync", append(place), 1.3)]
         let_go, killed = opening(place, 4_000)
