@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -21,6 +21,11 @@ PROMPT: Final = 20_000
 """Characters of a prompt or an answer that are kept."""
 CLOSING: Final = ("turn-end", "turn-done", "interrupt", "idle", "session-end")
 _AFTER: Final = (*CLOSING, "prompt", "tool-end", "batch-end")
+
+
+def name_of_fact() -> str:
+    """A name that no other event has; the event that a fact becomes is called so."""
+    return os.urandom(16).hex()
 
 
 @dataclass
@@ -55,7 +60,7 @@ class Draft:
         return found or ((self.turn,) if self.turn else ())
 
     def add(self, report: Report, fact: Fact) -> None:
-        fact = {**fact, "uid": uuid.uuid4().hex, "at": report.at}
+        fact = {**fact, "uid": name_of_fact(), "at": report.at}
         if report.subagent and "ctx" not in fact:
             fact["ctx"] = f"agent {report.subagent}"
         self.facts.append(fact)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from checkpointer.agents.dialects.report import Report
-from checkpointer.agents.drafting import Draft, draft
+from checkpointer.agents.drafting import Draft, draft, name_of_fact
 from checkpointer.agents.intake import Intake
 from checkpointer.agents.neighbours import neighbours
 from checkpointer.errors import CheckpointerError
@@ -119,9 +120,6 @@ class Observer:
         return list(zip(befores, fresh, strict=False))
 
     def _changed(self, checkpoint: Checkpoint, before: int, made: Draft) -> Fact:
-        import uuid
-        from datetime import UTC, datetime
-
         meta = checkpoint.meta
         cause = checkpoint.kind if checkpoint.kind in OPERATIONS else "step" if meta.steps else "edit"
         fact: Fact = {
@@ -130,7 +128,7 @@ class Observer:
             "by": meta.by if cause != "edit" or checkpoint.kind == "save" else "unknown",
             "checkpoint": checkpoint.number,
             "before": before or None,
-            "uid": uuid.uuid4().hex,
+            "uid": name_of_fact(),
             "at": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "commit": [checkpoint.id, checkpoint.number, True],
         }

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -72,7 +71,7 @@ def _places(root: bytes, store: Path | None) -> Iterator[Path]:
     if store is not None:
         yield store / "hooks" / NOTE
     yield home_directory() / "hooks" / f"{digest(root)}.json"
-    yield Path(tempfile.gettempdir()) / f"ckpt-{os.getuid()}-{digest(root)}.json"
+    yield Path(os.environ.get("TMPDIR") or "/tmp") / f"ckpt-{os.getuid()}-{digest(root)}.json"
 
 
 def load(root: bytes, store: Path | None) -> Protection:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from checkpointer.errors import CheckpointerError
-from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.entry import show
-from checkpointer.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.checkpoint import Checkpoint
+    from checkpointer.workspace.workspace import Workspace
 
 SHOWN = 30
 

@@ -6,19 +6,18 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer import home
-from checkpointer.agents import diary, protection, telling
+from checkpointer.agents import diary
 from checkpointer.agents import sessions as directories
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Reply, Report
 from checkpointer.agents.intake import Intake
 from checkpointer.agents.naming import run_name
-from checkpointer.agents.observing import LONG, Observer, Worked
 from checkpointer.agents.scene import Scene
 from checkpointer.errors import CheckpointerError, Fenced, NoStore
 from checkpointer.run.session import JOURNAL, Session
 
 if TYPE_CHECKING:
+    from checkpointer.agents.observing import Observer, Worked
     from checkpointer.workspace.workspace import Workspace
 
 TELL = "tell"
@@ -51,9 +50,7 @@ class Visit:
         if self.report.kind == "ignored":
             return Reply()
         self.root, directory = directories.place(self.report, self.scene.environ, self.scene.directory)
-        if directory is None:
-            workspace = home.make(self.root)
-        self.store = directory if directory is not None else workspace.directory
+        self.store = directory if directory is not None else _made(self.root)
         self.intake = intake = Intake(self.store, run_name(self.report, self.scene.environ))
         if directory is None or not intake.place.is_dir():
             intake.make()
@@ -94,6 +91,7 @@ class Visit:
     # -- holding the gate
 
     def _hold(self, reports: list[Report]) -> Reply:
+        from checkpointer.agents.observing import Observer
         from checkpointer.workspace.workspace import Workspace
 
         assert self.store is not None
@@ -144,6 +142,8 @@ class Visit:
     def _after(self, workspace: Workspace, observer: Observer, worked: Worked) -> None:
         """What a turn's end asks for: the log brought up to date, cut-off calls settled, the run let go."""
         assert self.intake is not None
+        from checkpointer.agents.observing import LONG
+
         made, intake = worked.draft, self.intake
         journal = intake.place / JOURNAL
         long = journal.exists() and journal.stat().st_size > LONG
@@ -166,6 +166,8 @@ class Visit:
     # -- answering
 
     def _reply(self, workspace: Workspace, session: Session, worked: Worked) -> Reply:
+        from checkpointer.agents import protection, telling
+
         note = protection.load(self.root, self.store)
         if worked.trouble is not None:
             if note.lost(worked.trouble.message):
@@ -189,6 +191,8 @@ class Visit:
 
     def _protection(self) -> str:
         """What the person of this session has not been told of its protection; kept as told."""
+        from checkpointer.agents import protection
+
         note = protection.load(self.root, self.store)
         words = note.words(self.report.session)
         if words:
@@ -205,6 +209,8 @@ class Visit:
 
     def lost(self, error: CheckpointerError | OSError) -> Reply:
         """Nothing could be kept: noted, and told to the person once."""
+        from checkpointer.agents import protection
+
         message = error.message if isinstance(error, CheckpointerError) else f"{error.strerror or error}"
         diary.write(self.store, self.report.agent, self.report.event, f"{type(error).__name__}: {message}")
         if isinstance(error, Fenced | NoStore) and self.scene.environ.get("CKPT_RUN"):
@@ -239,7 +245,16 @@ def is_cheap(report: Report) -> bool:
     return report.kind in ("subagent-end", "compact") or (report.kind == "prompt" and bool(report.subagent))
 
 
+def _made(root: bytes) -> Path:
+    """The directory of a new store. Raises what `home.make` raises."""
+    from checkpointer import home
+
+    return home.make(root).directory
+
+
 def _configure(workspace: Workspace) -> None:
+    from checkpointer import home
+
     config = home.configuration()
     workspace.limit = config.integer("capture.limit")
     workspace.wait = float(config.integer("lock.wait"))

@@ -25,6 +25,7 @@ from checkpointer.run import closing, pending, roster
 from checkpointer.run import session as sessions
 from checkpointer.run.child import Child
 from checkpointer.run.session import Session
+from checkpointer.run.typed import InputHistory
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint, CheckpointKind
 from checkpointer.workspace.outcome import Saved
@@ -81,6 +82,7 @@ class CommandRun:
         self._known = 0
         self.hooked = False
         self._late = False
+        self._history = InputHistory.of(self.argv, workspace.root)
         self._trouble: CheckpointerError | None = None
         self._capture = threading.Lock()
 
@@ -197,7 +199,7 @@ class CommandRun:
             try:
                 if self._take(report, "step"):
                     self._trouble = None
-                    if self.typed:
+                    if self.typed and self._history is None:
                         self._open_turn(None)
             except CheckpointerError as e:
                 if self._trouble is None:
@@ -232,6 +234,9 @@ class CommandRun:
         if self._late:
             self._late = False
             self._open_turn(self._words())
+        typed = self._history.prompts() if self._history is not None else []
+        if typed:
+            self._open_turn(typed[-1])
         with self._capture, self.workspace.locked(f"a checkpoint for {self.handle}", 60.0):
             others = roster.others(self.workspace.directory, self.handle, self.pen.log.run)
             tip = self.workspace.store.tip()

@@ -13,6 +13,8 @@ import pytest
 from agents.hooking import Player, until
 from harness.world import World
 
+from checkpointer.run.typed import InputHistory
+
 # Plays Claude Code: two turns, or what it is told to do on its command line; the hooks are real.
 AGENT = r"""
 import json, os, subprocess, sys, time
@@ -117,3 +119,53 @@ def test_it_is_killed_and_goes_on_in_its_own_session(player: Player, around: boo
     assert "write one" in prompts
     assert "go on" in player.world.ckpt("log", "--run", "r1").out
     player.world.ckpt("verify")
+
+
+AIDER = r"""
+import subprocess, sys, time
+def checkpoints():
+    return subprocess.run(["ckpt", "log", "--checkpoints", "--json"], capture_output=True).stdout.count(b"\n")
+for name in ("one", "two"):
+    before = checkpoints()
+    with open(".aider.input.history", "a") as f:
+        f.write(f"\n# 2026-12-01 15:04:05.123456\n+write {name}\n+please\n")
+    with open(name, "w") as f:
+        f.write(name)
+    deadline = time.monotonic() + 60
+    while checkpoints() == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+"""
+
+
+def test_aiders_prompts_are_read_from_its_history(player: Player, tmp_path: Path) -> None:
+    aider = tmp_path / "bin" / "aider"
+    aider.write_text(f"#!{sys.executable}\n{AIDER}")
+    aider.chmod(0o755)
+    player.world.write(".gitignore", ".aider*\n")
+    player.world.write(".aider.input.history", "# 2026-11-30 10:00:00.000000\n+an old prompt\n")
+    player.world.ckpt("run", "--", "aider", "--no-auto-commits")
+    rows = [r for r in player.world.ckpt("log", "--json").lines if r["kind"] == "turn"]
+    assert [r["prompt"] for r in rows] == ["write two\nplease", "write one\nplease"]
+    player.world.ckpt("undo")
+    assert not (player.world.root / "two").exists()
+    assert (player.world.root / "one").exists()
+
+
+def test_what_is_in_a_history(tmp_path: Path) -> None:
+    path = tmp_path / "h"
+    history = InputHistory(os.fsencode(path))
+    assert history.prompts() == []
+    path.write_text("\n# t\n+one\n+more\n\n# t\n+\n")
+    assert history.prompts() == ["one\nmore"]
+    with path.open("a") as f:
+        f.write("# t\n+two")
+    assert history.prompts() == []  # its last line is not written yet
+    with path.open("a") as f:
+        f.write("\n")
+    assert history.prompts() == ["two"]
+    path.write_text("")
+    assert history.prompts() == []
+    assert InputHistory.of(["node", "claude"], b"/w") is None
+    found = InputHistory.of(["aider", "--input-history-file", "x"], b"/w")
+    assert found is not None
+    assert found.path == b"/w/x"
