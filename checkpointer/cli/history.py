@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -52,7 +52,7 @@ def log(
     known = {r for c in timeline.checkpoints for r in c.meta.runs} | {title.run for title in named.values()}
     if run is not None and run not in known:
         raise Usage(f"no checkpoint here belongs to run {run}", next=("ckpt log",))
-    found = listing.rows(timeline, named, every=checkpoints)
+    found = chain(listing.rows(timeline, named, every=checkpoints), listing.kept(workspace))
     wanted_text = _pattern(grep)
     chosen = (
         r
@@ -132,12 +132,13 @@ def _current(timeline: Timeline) -> str | None:
 def line(call: Call, row: Row, files: int, lines: str) -> str:
     """One row for people."""
     style = call.out.style
-    mark = {"back": "  undone", "left": "  left by an undo"}.get(row.state or "", "")
+    mark = {"back": "  undone", "left": "  left by an undo", "kept": "  older than what undo reaches"}.get(
+        row.state or "", ""
+    )
     kind = "" if row.kind == "turn" else f"{row.kind} "
     text = f"{kind}{listing.who(row)}".strip()
-    changed = (
-        phrase.count(files, "file") if files else ("first" if not row.segments and not row.is_talk else "no change")
-    )
+    none = "" if row.state == "kept" else "first" if not row.segments and not row.is_talk else "no change"
+    changed = phrase.count(files, "file") if files else none
     handle = row.handle if row.kind != "restore" else str(row.checkpoint.number)
     return "  ".join(
         part

@@ -104,6 +104,12 @@ def rows(timeline: Timeline, titles: Mapping[str, Title], *, every: bool = False
             yield row._replace(state=state)
 
 
+def kept(workspace: Workspace) -> Iterator[Row]:
+    """The checkpoints older than the timeline that stay all the same, newest first: pinned, labelled, just replaced."""
+    for c in reversed(workspace.store.kept()):
+        yield Row(str(c.number), "kept", c, (), (), Title(), "kept")
+
+
 def _talk(timeline: Timeline, titles: Mapping[str, Title]) -> Iterator[tuple[int, Row]]:
     """The turns of conversations that changed no file, each after the newest checkpoint of that time."""
     known = {unit.handle for unit in timeline.units}

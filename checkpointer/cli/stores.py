@@ -113,16 +113,22 @@ def _size(text: str) -> int:
 
 def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
     from checkpointer.workspace.shadow import retention
-    from checkpointer.workspace.undoing.cut import may_begin
+    from checkpointer.workspace.undoing.cut import may_begin, needed_from
 
     limits = retention.Limits(timedelta(days=chosen["gc.keep_days"]), chosen["gc.keep_number"], chosen["gc.budget"])
     workspace = call.workspace(write=not dry_run)
     with contextlib.nullcontext() if dry_run else workspace.locked("gc"):
         if not dry_run:
             workspace.settle()
-        may_cut = may_begin(workspace.timeline())
+        timeline = workspace.timeline()
         done = retention.gc(
-            workspace.store, workspace.facts, limits, now=datetime.now(UTC), may_cut=may_cut, dry_run=dry_run
+            workspace.store,
+            workspace.facts,
+            limits,
+            now=datetime.now(UTC),
+            may_cut=may_begin(timeline),
+            needed_from=needed_from(timeline),
+            dry_run=dry_run,
         )
     call.notices(workspace)
     after = bytes_below(workspace.directory)

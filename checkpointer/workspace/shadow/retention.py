@@ -65,15 +65,16 @@ def gc(
     *,
     now: datetime,
     may_cut: Callable[[int], bool] = lambda number: True,
+    needed_from: int | None = None,
     dry_run: bool = False,
 ) -> Collected:
     """Let old checkpoints go and remove what nobody needs; the workspace lock is held, nothing is pending.
 
     Pinned and labelled checkpoints stay, and those taken before a restore less than a week ago. `may_cut(n)` answers
     whether the timeline may begin at checkpoint `n`, so that no unit and no undo that can be redone is cut in two;
-    where it says no, the cut moves to an older one. `facts` is changed and saved. Raises `Failed` while a restore is
-    pending, `Busy` while git is at work on the store, `Damaged` (nothing was removed) where a checkpoint that stays
-    cannot be read.
+    where it says no, the cut moves to an older one. A budget drops nothing from `needed_from` on. `facts` is changed
+    and saved. Raises `Failed` while a restore is pending, `Busy` while git is at work on the store, `Damaged` (nothing
+    was removed) where a checkpoint that stays cannot be read.
     """
     out = Collected()
     if store.pending() is not None:
@@ -85,7 +86,7 @@ def gc(
         chain = store.checkpoints()
         remove_temporaries(store, out.swept)
     if chain:
-        start, old, live = _decide(store, chain, limits, now, may_cut)
+        start, old, live = _decide(store, chain, limits, now, may_cut, needed_from, out.notes)
         out.dropped = sorted(c.number for c in (*chain[:start], *store.kept()) if c not in old)
         out.first_kept = chain[start].number
         if dry_run:
@@ -138,7 +139,13 @@ def _stays(checkpoint: Checkpoint, pinned: dict[int, str | None], now: datetime)
 
 
 def _decide(
-    store: Store, chain: Sequence[Checkpoint], limits: Limits, now: datetime, may_cut: Callable[[int], bool]
+    store: Store,
+    chain: Sequence[Checkpoint],
+    limits: Limits,
+    now: datetime,
+    may_cut: Callable[[int], bool],
+    needed_from: int | None,
+    notes: list[str],
 ) -> tuple[int, list[Checkpoint], set[bytes]]:
     """Where in the chain the timeline begins from now on, which older checkpoints stay, and every object needed."""
     pinned = store.pinned()
@@ -158,6 +165,10 @@ def _decide(
         total += sizes(reach.add(chain[n]))
         if total <= limits.budget:
             fits = n
+    least = next((n for n, c in enumerate(chain) if needed_from is not None and c.number >= needed_from), fits)
+    if least < fits and total > limits.budget:
+        fits = max(least, start)
+        notes.append("the store stays above its budget: checkpoints that undo of the newest turns needs are kept")
     if fits > start and total > limits.budget:
         while fits > start and not may_cut(chain[fits].number):
             fits -= 1

@@ -7,6 +7,18 @@ from typing import NamedTuple
 
 from checkpointer.workspace.undoing.timeline import Timeline
 
+TURNS = 3
+"""So many of the newest turns stay within reach of undo and redo, whatever the store takes."""
+
+
+def needed_from(timeline: Timeline, turns: int = TURNS) -> int | None:
+    """The oldest checkpoint that undo and redo of the newest turns and restores rest on; None where there are none."""
+    units = [unit for unit in timeline.units if unit.kind != "edit"][-turns:]
+    needed = [unit.first for unit in units]
+    for undone in timeline.redo_list()[-turns:]:
+        needed += [undone.before, *(s.before for s, _ in (*undone.operation.taken, *undone.operation.left))]
+    return min(needed, default=None)
+
 
 class _Stretch(NamedTuple):
     """A cut at `n` parts it where `first < n <= last`."""
