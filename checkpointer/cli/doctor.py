@@ -11,7 +11,7 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.cli.install import shared_site, site_of
+from checkpointer.cli.installed import shared_site, site_of
 from checkpointer.errors import Usage
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`ckpt install` and `ckpt uninstall`: ckpt put into the agents people use, and taken out again."""
+"""`ckpt install`: ckpt put into the agents people use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.errors import CheckpointerError, Unconfigurable, Usage
+from checkpointer.cli.installed import document, each, say_owned, shared_site, show, shown, site_of
+from checkpointer.errors import Unconfigurable, Usage
 
 STATES = {
     "none": "not protected",
@@ -69,43 +70,7 @@ def install(
             )
     if trust and any(r.name != "codex" for r in recipes):
         raise Usage("--trust is for Codex: no other agent asks ckpt for it", next=("ckpt install codex --trust",))
-    return _each(call, recipes, lambda recipe: _install(call, recipe, site, program, dry_run, trust))
-
-
-def _each(call: Call, recipes: list[Any], act: Any) -> int:
-    """Do it for one agent after the other; what fails for one does not keep it from the others."""
-    from checkpointer.cli.failure import report
-
-    if len(recipes) == 1:
-        return int(act(recipes[0]))
-    status = 0
-    for recipe in recipes:
-        try:
-            status = int(act(recipe)) or status
-        except CheckpointerError as e:
-            status = report(e, as_json=call.out.json)
-    return status
-
-
-def site_of(call: Call, project: bool) -> Any:
-    from checkpointer.agents.recipes.recipe import Site
-    from checkpointer.workspace import guard
-
-    homes = guard.home_directories()
-    if not homes:
-        raise Usage("you have no home directory: there is no configuration of yours", kept="nothing was written")
-    home = Path(os.fsdecode(homes[0]))
-    if not project:
-        return Site(home)
-    here = Path(os.fsdecode(guard.real(call.directory)))
-    top = next((d for d in (here, *here.parents) if (d / ".git").exists()), here)
-    if any(guard.real(h) == os.fsencode(top) for h in homes):
-        raise Usage(
-            f"{phrase.directory(os.fsencode(top))} is a home directory, not a project",
-            kept="nothing was written",
-            next=("cd into a project", "ckpt install AGENT"),
-        )
-    return Site(home, project=top)
+    return each(call, recipes, lambda recipe: _install(call, recipe, site, program, dry_run, trust))
 
 
 def _install(call: Call, recipe: Any, site: Any, program: str | None, dry_run: bool, trust: bool) -> int:
@@ -120,7 +85,7 @@ def _install(call: Call, recipe: Any, site: Any, program: str | None, dry_run: b
     try:
         if dry_run:
             found = plan.install(recipe, site, caller)
-            return _show(call, recipe, found)
+            return show(call, recipe, found)
         found = installing.install(recipe, site, caller)
     except Unconfigurable as e:
         _paste(call, e)
@@ -139,20 +104,6 @@ def _paste(call: Call, error: Unconfigurable) -> None:
         call.out.line(snippet.rstrip("\n"))
 
 
-def _show(call: Call, recipe: Any, found: Any) -> int:
-    from checkpointer.agents.installation.installing import difference
-
-    changes = [c for c in found.changes if not c.path.name.endswith(".before-ckpt")]
-    text = difference(changes)
-    if call.out.json:
-        call.out.document({**_document(recipe, found), "dry_run": True, "diff": text})
-    elif text:
-        call.out.write(text.encode("utf-8", "backslashreplace"))
-    else:
-        call.out.line(f"{recipe.name}: nothing would change")
-    return 0
-
-
 def _trust(call: Call, recipe: Any, site: Any) -> list[str]:
     from checkpointer.agents.installation import codextrust
 
@@ -160,40 +111,25 @@ def _trust(call: Call, recipe: Any, site: Any) -> list[str]:
     return found
 
 
-def _document(recipe: Any, found: Any) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "agent": recipe.name,
-        "changed": [str(c.path) for c in found.changes],
-        "hooks": {str(p): n for p, n in found.entries.items()},
-        "backups": [str(p) for p in found.backups],
-        "moved_aside": [str(p) for p in found.aside],
-    }
-
-
-def _name(path: Path) -> str:
-    return phrase.directory(os.fsencode(path))
-
-
 def _say_installed(call: Call, recipe: Any, site: Any, found: Any, trusted: list[str] | None) -> None:
     from checkpointer.agents.installation import standing
 
     hand = [] if trusted is not None else list(recipe.hand(site))
     if call.out.json:
-        call.out.document({**_document(recipe, found), "by_hand": hand, "trusted": trusted or []})
+        call.out.document({**document(recipe, found), "by_hand": hand, "trusted": trusted or []})
         return
     for path, count in found.entries.items():
-        backup = f" (as it was: {_name(found.backups[0])})" if found.backups else ""
-        call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} in {_name(path)}{backup}")
+        backup = f" (as it was: {shown(found.backups[0])})" if found.backups else ""
+        call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} in {shown(path)}{backup}")
     for path in found.aside:
-        call.out.line(f"{recipe.name}: a file of ckpt had been changed; as it was: {_name(path)}")
-    _say_owned(call, recipe, found.owned, "written")
+        call.out.line(f"{recipe.name}: a file of ckpt had been changed; as it was: {shown(path)}")
+    say_owned(call, recipe, found.owned, "written")
     if not found.changes:
         call.out.line(f"{recipe.name}: nothing to do, ckpt is there already")
     elif hand and recipe.gated and site.project is None:
         call.out.line(f"{recipe.title} is protected as soon as this is done:")
     elif site.project is not None:
-        call.out.line(f"{recipe.title} is protected in {_name(site.project)} for who has ckpt; commit these files")
+        call.out.line(f"{recipe.title} is protected in {shown(site.project)} for who has ckpt; commit these files")
     else:
         call.out.line(f"{recipe.title} is protected from its next session on: `ckpt undo`, in any terminal")
     if trusted is not None:
@@ -212,14 +148,6 @@ def _hint(call: Call, command: str) -> None:
 
     if is_terminal(sys.stderr):
         call.out.note(f"next: {command}")
-
-
-def _say_owned(call: Call, recipe: Any, owned: list[Path], verb: str) -> None:
-    by_directory: dict[Path, list[str]] = {}
-    for path in owned:
-        by_directory.setdefault(path.parent, []).append(path.name)
-    for directory, names in by_directory.items():
-        call.out.line(f"{recipe.name}: {' '.join(sorted(names))} {verb} in {_name(directory)}")
 
 
 def _list(call: Call) -> int:
@@ -257,92 +185,15 @@ def _list(call: Call) -> int:
     return 0
 
 
-def shared_site(call: Call) -> Any:
-    try:
-        return site_of(call, True)
-    except Usage:
-        return None
-
-
 def _row(call: Call, recipe: Any, mine: Any, in_project: bool) -> str:
     state = STATES[mine.state]
     color = {"installed": "green", "broken": "red", "unreadable": "red"}.get(mine.state, "yellow")
     if not recipe.hooks:
         state, color, way = "no hooks", "yellow", f"ckpt run -- {recipe.programs[0]}"
     elif mine.state == "installed":
-        way = _name(Path(mine.where[0]))
+        way = shown(Path(mine.where[0]))
     elif mine.state == "none" and in_project:
         state, color, way = "protected by this project", "green", ""
     else:
         way = f"{mine.why}: ckpt install {recipe.name}" if mine.why else f"ckpt install {recipe.name}"
     return f"{recipe.name:10}{recipe.title:14}{call.out.style(f'{state:15}', color)}  {way}".rstrip()
-
-
-@click.command(cls=Command)
-@click.argument("agents", nargs=-1, metavar="[AGENT]...")
-@click.option("--all", "every", is_flag=True, help="Every agent, and every project that was noted.")
-@click.option("--user", "scope", flag_value="user", help="From your own configuration (what is done unasked).")
-@click.option("--project", "scope", flag_value="project", help="From this project's.")
-@click.option("-n", "--dry-run", is_flag=True, help="Print the difference, write nothing.")
-@click.pass_obj
-def uninstall(call: Call, agents: tuple[str, ...], every: bool, scope: str | None, dry_run: bool) -> int:
-    """Take ckpt out of AGENT's configuration. Every other byte stays as it is; your checkpoints stay too."""
-    if not dry_run:
-        call.person_only("uninstall")
-    if bool(agents) == every:
-        raise Usage("name an agent, or say --all", kept="nothing was written", next=("ckpt install",))
-    from checkpointer.agents.recipes.catalogue import named
-
-    if every:
-        return _uninstall_all(call, dry_run)
-    site = site_of(call, scope == "project")
-    return _each(call, [named(a) for a in agents], lambda recipe: _uninstall(call, recipe, site, dry_run, False))
-
-
-def _uninstall_all(call: Call, dry_run: bool) -> int:
-    from checkpointer.agents.installation import ledger
-    from checkpointer.agents.recipes.catalogue import RECIPES
-    from checkpointer.agents.recipes.recipe import Site
-    from checkpointer.cli.failure import report
-
-    site = site_of(call, False)
-    projects = sorted({i.project for i in ledger.everything() if i.project})
-    sites = [site, *(Site(site.home, project=Path(p)) for p in projects)]
-    pairs = [(r, s) for s in sites for r in RECIPES.values() if s.project is None or r.project]
-    counted = status = 0
-    for recipe, where in pairs:
-        try:
-            counted += _uninstall(call, recipe, where, dry_run, True)
-        except CheckpointerError as e:
-            status = report(e, as_json=call.out.json)
-    if not counted and not status and not call.out.json:
-        call.out.line("ckpt is in no agent's configuration")
-    return status
-
-
-def _uninstall(call: Call, recipe: Any, site: Any, dry_run: bool, silent: bool) -> int:
-    """0; with `silent`, 1 where there was something to do, and nothing is said where there was not."""
-    from checkpointer.agents.installation import installing, plan
-
-    found = plan.uninstall(recipe, site) if dry_run else installing.uninstall(recipe, site)
-    if silent and not found.changes:
-        return 0
-    if dry_run:
-        _show(call, recipe, found)
-    elif call.out.json:
-        call.out.document(_document(recipe, found))
-    else:
-        _say_uninstalled(call, recipe, found)
-    return int(silent)
-
-
-def _say_uninstalled(call: Call, recipe: Any, found: Any) -> None:
-    gone = {c.path for c in found.changes if c.after is None}
-    for path, count in found.entries.items():
-        what = "which held nothing else and is removed" if path in gone else "every other byte stays"
-        call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} out of {_name(path)}, {what}")
-    _say_owned(call, recipe, found.owned, "removed")
-    for path in found.aside:
-        call.out.line(f"{recipe.name}: a file of ckpt had been changed; it is kept as {_name(path)}")
-    if not found.changes:
-        call.out.line(f"{recipe.name}: nothing to do, ckpt is not in its configuration")

@@ -37,7 +37,7 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry(_CLI + "run:run", "agents", "[--agent NAME] [--] CMD...", "run a command that can be undone"),
     "resume": Entry(_CLI + "resume:resume", "agents", "[RUN] [--keep|--restore]", "go on with a run that was cut off"),
     "install": Entry(_CLI + "install:install", "agents", "[AGENT...]", "put ckpt into agents; alone: which there are"),
-    "uninstall": Entry(_CLI + "install:uninstall", "agents", "AGENT...|--all", "take ckpt out of agents again"),
+    "uninstall": Entry(_CLI + "uninstall:uninstall", "agents", "AGENT...|--all", "take ckpt out of agents again"),
     "doctor": Entry(_CLI + "doctor:doctor", "agents", "[AGENT]", "does it all work, and what mends what does not"),
     "runs": Entry(_CLI + "run:runs", "runs", "", "who worked here, since when, how it ended"),
     "events": Entry(_CLI + "events:events", "runs", "[RUN]", "a run's log, event by event"),
