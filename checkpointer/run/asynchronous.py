@@ -85,6 +85,17 @@ class AsyncRun:
         """As `Run.last_turn`; not to be awaited."""
         return self._run.last_turn(name)
 
+    def turns(self, name: str = MAIN, last: int = 0) -> list[Turn]:
+        """As `Run.turns`; not to be awaited."""
+        return self._run.turns(name, last)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self._run.tools
+
+    async def refuse(self, call: ToolCall, reason: str) -> None:
+        await self._do(self._run.refuse, call, reason)
+
     async def user_message(
         self,
         content: Any,

@@ -20,11 +20,12 @@ from checkpointer.events import (
 )
 from checkpointer.events import Usage as Tokens
 from checkpointer.run import acceptance
-from checkpointer.run.desk import Desk, Turn
+from checkpointer.run.desk import Desk, ToolCall, Turn
 from checkpointer.state import RunState
 
 if TYPE_CHECKING:
     from checkpointer.run.freshness import Stale
+    from checkpointer.tools import Tool
 
 
 class Conversation:
@@ -79,6 +80,35 @@ class Conversation:
         turn = self._desk.contents.one(said[-1].source)
         content = turn.content if isinstance(turn, ModelTurn) and turn.content is not ABSENT else None
         return Turn(said[-1].seq, canon.thaw(content))
+
+    def turns(self, name: str = MAIN, last: int = 0) -> list[Turn]:
+        """Every answer of the model that is in a conversation, oldest first, with the calls it asked for; or only so
+        many of the newest. A loop that is started again takes its model's words from here. Raises `MissingObject` where
+        large contents are gone.
+        """
+        found = []
+        for said in [m for m in self.state.context(name) if m.role == "model"][-last:]:
+            event = self._desk.contents.one(said.source)
+            if isinstance(event, ModelTurn):
+                calls = tuple(acceptance.of_turn(event, nth) for nth in range(len(event.calls)))
+                content = None if event.content is ABSENT else canon.thaw(event.content)
+                found.append(Turn(event.seq, content, calls))
+        return found
+
+    def refuse(self, call: ToolCall, reason: str) -> None:
+        """A call of the model that its loop will not make: it no longer waits, and the model is told why. Nothing
+        happens where it does not wait.
+        """
+        known = self.state.call(call.key)
+        if known is None or known.status == "accepted":
+            from checkpointer.run import approvals
+
+            approvals.deny(self._desk, call, reason)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """The declared tools that were brought along, by name."""
+        return self._desk.tools
 
     def _ready(self, context: str) -> RunState:
         """The state, if a model may be asked now. What others said of the run meanwhile is taken in first."""

@@ -19,7 +19,7 @@ def blocks(page: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_of_a_page_runs(world: World, page: str) -> None:
     if page == "frameworks.md":
-        for name in ("langgraph.graph",):
+        for name in ("langgraph.graph", "pydantic_ai"):
             pytest.importorskip(name, reason=f"the package {name} is not installed")
     code = blocks(page)
     assert code
