@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -200,7 +201,7 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
 
     own = _own_way(resumed)
     if own:
-        say(call, f"{resumed.handle} goes on as {' '.join(own)}")
+        say(call, f"{resumed.handle} goes on as {shlex.join(own)}")
         _leave_word(workspace, resumed)
     running = CommandRun(
         workspace,
@@ -221,18 +222,9 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
 
 def _own_way(resumed: Resumed) -> tuple[str, ...]:
     """How the agent itself goes on with the conversation that it told of; empty where nobody knows."""
-    from checkpointer.agents import dialects
+    from checkpointer.agents import goingon
 
-    agent, session = resumed.state.agent, resumed.state.session
-    known = dialects.dialect(agent).resume if agent in dialects.NAMES else ""
-    if not session or not known:
-        return ()
-    words = [session if word == "ID" else word for word in known.split()]
-    # The very program that ran, where it was called by its name and not through another.
-    program = resumed.command[0] if resumed.command else ""
-    if os.path.basename(program) == words[0] and os.access(program, os.X_OK):
-        words[0] = program
-    return tuple(words)
+    return tuple(goingon.words(resumed.state.agent or "", resumed.state.session or "", resumed.command))
 
 
 def _leave_word(workspace: Workspace, resumed: Resumed) -> None:

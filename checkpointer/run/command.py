@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from checkpointer import machine
-from checkpointer.errors import CheckpointerError, Fenced
+from checkpointer.errors import CheckpointerError, Fenced, IllegalEvent
 from checkpointer.events import MAIN, Commit, RunStarted, UserMessage, WorkspaceChanged
 from checkpointer.log import JsonlRuns, Pen, claim
 from checkpointer.run import closing, pending, roster
@@ -232,6 +232,9 @@ class CommandRun:
         if (session := self._hooked()) is not None:
             return self._fill(session, report, last=kind == "turn")
         if self._late:
+            tip = self.workspace.store.tip()
+            if tip is not None and self.workspace.look().tree.root.hex() == tip.tree:
+                return False
             self._late = False
             self._open_turn(self._words())
         typed = self._history.prompts() if self._history is not None else []
@@ -293,8 +296,11 @@ class CommandRun:
                 return
             if report.status > 128:
                 self.pen.release("interrupted", status=report.status)
-            else:
+                return
+            try:
                 self.pen.finish("ended", status=report.status)
+            except IllegalEvent:  # a call is still in question: a person's word may follow
+                self.pen.release("ended", status=report.status)
 
     def _turns(self, since: int) -> list[str]:
         """The handles of this run's turns that changed something after a checkpoint."""

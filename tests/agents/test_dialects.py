@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from agents.hooking import AGENTS, FIXTURES
 
-from checkpointer.agents import dialects, redaction, typed
+from checkpointer.agents import dialects, goingon, redaction, typed
 from checkpointer.agents.dialects import Reply, Report, toolset
 
 PROMPTS = {"claude": 2, "codex": 1, "codex-edge": 2, "gemini": 1, "qwen": 1, "copilot": 2, "opencode": 1, "cline": 1,
@@ -195,3 +195,31 @@ def test_what_is_kept_is_bounded() -> None:
     assert kept["api_key"] == "(redacted)"
     assert kept["text"].startswith("yyy")
     assert kept["text"].endswith("yyy")
+
+
+G = goingon.GO_ON
+WAYS: dict[tuple[str, str], list[str]] = {
+    ("claude", "claude --model x"): ["claude", "--resume", "ID"],
+    ("claude", "claude -p task --model x"): ["claude", "--resume", "ID", "--model", "x", "-p", G],
+    ("claude", "node /x/claude-code/cli.js --continue"): ["claude", "--resume", "ID"],
+    ("codex", "codex"): ["codex", "resume", "ID"],
+    ("codex", "/v/codex exec --json -m y task"): ["/v/codex", "exec", "resume", "ID", "--json", "-m", "y", G],
+    ("codex", "codex exec resume --last --json task"): ["codex", "exec", "resume", "ID", "--json", G],
+    ("codex", "codex exec resume OLD --json task"): ["codex", "exec", "resume", "ID", "--json", G],
+    ("gemini", "node /b/gemini --resume latest -p task --yolo"): [
+        "node", "/b/gemini", "--resume", "ID", "--yolo", "-p", G,
+    ],
+    ("opencode", "opencode run -c --format json task"): ["opencode", "run", "--session", "ID", "--format", "json", G],
+    ("copilot", ""): ["copilot", "--resume", "ID"],
+    ("cursor", "cursor-agent"): ["cursor-agent", "--resume", "ID"],
+    ("aider", "aider"): [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("agent", "command"), WAYS)
+def test_how_an_agent_goes_on(agent: str, command: str) -> None:
+    assert goingon.words(agent, "ID", command.split()) == WAYS[agent, command]
+
+
+def test_without_a_session_nobody_goes_on() -> None:
+    assert goingon.words("claude", "", ["claude"]) == []

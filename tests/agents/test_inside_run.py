@@ -118,6 +118,7 @@ def test_it_is_killed_and_goes_on_in_its_own_session(player: Player, around: boo
     prompts = [r["prompt"] for r in player.world.ckpt("log", "--run", "r1", "--json").lines if r["kind"] == "turn"]
     assert "write one" in prompts
     assert "go on" in player.world.ckpt("log", "--run", "r1").out
+    assert [r["status"] for r in player.world.ckpt("runs", "--json").lines] == ["ended"]
     player.world.ckpt("verify")
 
 
