@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer import disk
+from checkpointer import disk, redaction
 from checkpointer.config import Config
 from checkpointer.errors import Failed, ReadOnlyStore, Usage
 from checkpointer.lock import Lock
@@ -226,5 +226,11 @@ def sweep() -> None:
 
 
 def configuration() -> Config:
-    """The configuration in force."""
-    return Config()
+    """The configuration in force; what it says of secrets is in force from here on."""
+    found = Config()
+    try:
+        redaction.use(redaction.rules(bool(found["secrets.redact"]), str(found["secrets.pattern"])))
+    except ValueError as e:
+        found.problems.append(f"{found.path}: secrets.pattern should be {e}; it is not used")
+        redaction.use(redaction.rules(bool(found["secrets.redact"])))
+    return found

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from checkpointer import canon, upcasters
+from checkpointer import canon, redaction, upcasters
 from checkpointer.errors import Damaged, LogDamaged
 from checkpointer.events import ABSENT, ENVELOPE, TYPES, AnyEvent, Event, content_fields
 from checkpointer.line import HEAD, SEAM, BadLine, digest, head_of, parts
@@ -106,6 +106,9 @@ def _contents(event: Event, large: int) -> tuple[bytes, tuple[tuple[str, bytes],
         if value is ABSENT:
             continue
         data = canon.dumps(value)
+        cleaned = redaction.in_force().clean(value, data)
+        if cleaned is not value:
+            data = canon.dumps(canon.freeze(cleaned))
         if len(data) > large:
             found = digest(data)
             beside[name] = {"bytes": len(data), "sha256": found}

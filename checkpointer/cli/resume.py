@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from checkpointer import redaction
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
@@ -97,6 +98,13 @@ def _go_on(call: Call, workspace: Workspace, resumed: Resumed, no_exec: bool) ->
             f"{resumed.handle} is ready to go on, but its log names no command",
             kept="the run is as it was",
             next=("start its program again",),
+        )
+    if redaction.marked(resumed.command):
+        resumed.let_go()
+        raise Failed(
+            f"{resumed.handle} is ready to go on, but its command held a secret, which no log keeps",
+            kept="the run is as it was",
+            next=("start its program again, with the secret in a variable",),
         )
     return _start(call, workspace, resumed)
 

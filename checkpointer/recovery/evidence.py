@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from checkpointer import lease, machine
+from checkpointer import lease, machine, redaction
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
     ABSENT,
@@ -126,7 +126,7 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
         processes=processes.living(call.key, own, start.owner, begun) if call.started and effect != "read" else (),
         reason=doubt.reason if doubt is not None else "crash",
         error=_error(pen, state, call),
-        arguments=arguments,
+        arguments=ABSENT if redaction.marked(arguments) else arguments,
         effect_fields=tool.effect_fields if tool is not None else (),
         children=children(state, call.key),
         late=late_letter(pen, call),

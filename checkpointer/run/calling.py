@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from checkpointer import canon, machine
+from checkpointer import canon, machine, redaction
 from checkpointer.errors import CheckpointerError, NeedsPerson, Usage
 from checkpointer.events import (
     ABSENT,
@@ -193,7 +193,7 @@ class Calling:
         """The arguments as they were accepted. Those that were redacted must be given again, and be the same."""
         desk = self.desk
         stored = desk.contents.arguments(desk.state, call.slot) if known is not None and _stored(call, desk) else ABSENT
-        if stored is not ABSENT and stored is not None:
+        if stored is not ABSENT and stored is not None and not redaction.marked(stored):
             return stored
         given = canon.freeze(call.arguments)
         if known is not None and (given is None or desk.identity.arguments(given) != known.args_digest):

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from checkpointer import redaction
 from checkpointer.errors import Usage
 from checkpointer.lock import Lock
 from checkpointer.run import acceptance, approvals, turnstile
@@ -59,7 +60,7 @@ class Run(Conversation):
             return acceptance.named(desk, slot, name, arguments or {}, repeat)
         else:
             raise Usage(f"not a call: {what!r}")
-        if call.arguments is None and arguments is not None:
+        if arguments is not None and (call.arguments is None or redaction.marked(call.arguments)):
             return ToolCall(**{**call.__dict__, "arguments": arguments})
         return call
 

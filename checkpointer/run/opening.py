@@ -100,8 +100,9 @@ def open_run(
     named = declared.checked(tools)
     if run_id is not None and not _NAME.fullmatch(run_id):
         raise Usage(f"not a name for a run: {run_id!r}")
+    config = home.configuration()
     if snapshot_every is None:
-        snapshot_every = home.configuration().integer("run.snapshot_every")
+        snapshot_every = config.integer("run.snapshot_every")
     wanted = Wanted(
         directory, run_id, named, on_uncertain, files, take_over, ttl, prompt, agent, policy, durability,
         snapshot_every, (inherits,) if isinstance(inherits, str) else tuple(inherits), force_root,

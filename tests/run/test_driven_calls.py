@@ -397,3 +397,31 @@ def test_an_asynchronous_tool_in_the_plain_form(place: World) -> None:
     with open_run(".", run_id="x", tools=[send]) as run:
         answer = run.call(send, slot="once")
         assert answer.result == answer.key
+
+
+def test_a_secret_in_arguments_is_not_written_and_must_be_given_again(place: World) -> None:
+    seen = []
+
+    @tool(effect="external", keys_kept=timedelta(hours=1))
+    def push(to: str, token: str, *, key: str) -> str:
+        seen.append(token)
+        return f"pushed with {token}"
+
+    secret = "ghp_" + "a1B2" * 9
+    asked = {"to": "origin", "token": secret}
+    with open_run(".", run_id="x", tools=[push]) as run:
+        first, _ = run.model_turn("", [call("push", **asked), call("push", to="fork", token=secret)]).tool_calls
+        assert run.call(first).result == f"pushed with {secret}"  # who is at work has what it was given
+    with open_run(".", run_id="x", tools=[push]) as run:
+        assert run.call(first).result == "pushed with [redacted: github token]"
+        left = run.state.accepted[0]
+        with pytest.raises(NeedsPerson, match="redacted"):
+            run.call(left)
+        with pytest.raises(NeedsPerson, match="redacted"):
+            run.call(left, {**asked, "to": "elsewhere"})
+        assert run.call(left, {"to": "fork", "token": secret}).status == "completed"
+        joined = run.model_turn("again", [call("push", **asked)]).tool_calls[0]
+        assert run.call(joined).replayed  # its digest is that of what was asked
+    assert seen == [secret, secret]
+    for path in (place.store / "runs").rglob("*"):
+        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
