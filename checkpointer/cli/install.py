@@ -126,12 +126,12 @@ def _say_installed(call: Call, recipe: Any, site: Any, found: Any, trusted: list
     say_owned(call, recipe, found.owned, "written")
     if not found.changes:
         call.out.line(f"{recipe.name}: nothing to do, ckpt is there already")
-    elif hand and recipe.gated and site.project is None:
-        call.out.line(f"{recipe.title} is protected as soon as this is done:")
-    elif site.project is not None:
-        call.out.line(f"{recipe.title} is protected in {shown(site.project)} for who has ckpt; commit these files")
     else:
-        call.out.line(f"{recipe.title} is protected from its next session on: `ckpt undo`, in any terminal")
+        place = f" in {shown(site.project)} for who has ckpt" if site.project is not None else ""
+        when = "as soon as this is done:" if hand and recipe.gated else "from its next session on"
+        commit = "; commit these files" if site.project is not None else ": `ckpt undo`, in any terminal"
+        end = "" if when.endswith(":") else commit
+        call.out.line(f"{recipe.title} is protected{place} {when}{end}")
     if trusted is not None:
         call.out.line(f"{recipe.name}: {phrase.count(len(trusted), 'hook')} trusted now")
     for text in hand:

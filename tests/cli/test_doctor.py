@@ -219,7 +219,8 @@ for line in sys.stdin:
         trusted = True
     state = "trusted" if trusted else "untrusted"
     hooks = [
-        {{"key": "k" + e, "eventName": e, "command": c, "currentHash": "h" + e, "trustStatus": state, "enabled": True}}
+        {{"key": "k" + e, "eventName": e, "command": c, "currentHash": "h" + e, "trustStatus": state, "enabled": True,
+         "sourcePath": {path!r}}}
         for e, c in (("stop", "/x/ckpt hook codex Stop"), ("other", "say done"))
     ]
     result = {{"data": [{{"hooks": hooks}}]}} if call["method"] == "hooks/list" else {{}}
@@ -232,8 +233,8 @@ def test_codex_is_asked_for_its_trust(shell: Shell) -> None:
     log = shell.base / "log"
     codex = shell.base / "path" / "codex"
 
-    def write(**more: Any) -> None:
-        codex.write_text(f"#!{sys.executable}\n" + CODEX.format(log=str(log), **more))
+    def write(path: str = "/home/x/.codex/hooks.json", **more: Any) -> None:
+        codex.write_text(f"#!{sys.executable}\n" + CODEX.format(log=str(log), path=path, **more))
         codex.chmod(0o755)
 
     write(trusted=False)
@@ -253,6 +254,12 @@ def test_codex_is_asked_for_its_trust(shell: Shell) -> None:
     assert "sandbox" not in examine(shell, "codex")
     config.write_text("[features]\nhooks = false\n")
     assert examine(shell, "codex", status=1)["switched-off"][0] == "broken"
+    config.unlink()
+    (shell.root / ".git").mkdir()
+    assert shell.ckpt("install", "codex", "--project").status == 0
+    assert examine(shell, "codex", status=1)["untrusted-project"][0] == "broken"
+    write(trusted=True, path=str(shell.root / ".codex" / "hooks.json"))
+    assert "untrusted-project" not in examine(shell, "codex", status=0)
     codex.write_text("#!/bin/sh\nexit 1\n")
     assert examine(shell, "codex")["trust-unknown"][0] == "note"
     assert os.listdir(shell.base / "home" / ".codex") is not None

@@ -33,7 +33,7 @@ def examine(recipe: Recipe, site: Site, shared: Site | None, here: bytes, *, ask
     for told in (*standing.switched_off(recipe, site), *(standing.switched_off(recipe, shared) if shared else ())):
         yield broken(recipe.name, "switched-off", told, "change that setting")
     if recipe.name == "codex" and mine.state != "unreadable":
-        yield from _trusted(recipe, site)
+        yield from _trusted(recipe, site, shared if theirs.state != "none" else None)
     yield _heard_of(recipe, here)
     yield from _failures(recipe, here)
     confined = recipe.confined(site, os.fspath(places.home_directory()))
@@ -75,17 +75,29 @@ def _in_project(recipe: Recipe, theirs: Standing) -> Iterator[Finding]:
     reached = shutil.which("ckpt")
     if reached is None or reached in strangers:
         what = "there is none" if reached is None else f"that is another program, {reached}"
-        yield broken(recipe.name, "project-ckpt", f"they call ckpt by name, and on this PATH {what}", "see above: ckpt")
+        yield broken(
+            recipe.name,
+            "project-ckpt",
+            f"they call ckpt by name, and on this PATH {what}",
+            f"have it on the PATH: {program.LASTING[0]}",
+        )
     if theirs.state == "outdated":
         yield note(recipe.name, "outdated", theirs.why, f"ckpt install {recipe.name} --project")
 
 
-def _trusted(recipe: Recipe, site: Site) -> Iterator[Finding]:
+def _trusted(recipe: Recipe, site: Site, shared: Site | None) -> Iterator[Finding]:
     try:
-        found = codextrust.ask(recipe, site)
+        found = codextrust.ask(recipe, shared or site)
     except CheckpointerError as e:
         yield note(recipe.name, "trust-unknown", e.message, *e.next)
         return
+    if shared is not None and not any(t.path.startswith(f"{shared.project}/") for t in found):
+        yield broken(
+            recipe.name,
+            "untrusted-project",
+            "Codex does not read this project's hooks, for nobody has trusted the project",
+            "start codex here, and trust the project when it asks",
+        )
     waiting = [t.event for t in found if not t.runs]
     if waiting:
         yield broken(

@@ -29,13 +29,14 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Trust:
-    """What Codex says of one hook of ours: `status` is its word (`trusted`, `untrusted`, `modified`)."""
+    """What Codex says of one hook of ours, in the file at `path`: `status` is its word (`trusted`, `untrusted`)."""
 
     key: str
     event: str
     status: str
     digest: str
     enabled: bool
+    path: str = ""
 
     @property
     def runs(self) -> bool:
@@ -43,7 +44,10 @@ class Trust:
 
 
 def ask(recipe: Recipe, site: Site) -> list[Trust]:
-    """What Codex says of our hooks. Raises Failed where it is not there or does not answer as it should."""
+    """What Codex says of our hooks; in a project that it trusts, also of that one's.
+
+    Raises Failed where it is not there or does not answer as it should.
+    """
     with _server(site) as server:
         return _ours(server, recipe, site)
 
@@ -175,6 +179,7 @@ def _ours(server: _Server, recipe: Recipe, site: Site) -> list[Trust]:
                     str(hook.get("trustStatus")),
                     str(hook.get("currentHash")),
                     hook.get("enabled") is not False,
+                    str(hook.get("sourcePath") or ""),
                 )
                 found[trust.key] = trust
     return list(found.values())
