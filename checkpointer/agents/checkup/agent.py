@@ -105,7 +105,7 @@ def _trusted(recipe: Recipe, site: Site, shared: Site | None) -> Iterator[Findin
             "untrusted",
             f"Codex skips {len(waiting)} of {len(found)} hooks, for nobody has trusted them: {' '.join(waiting)}",
             "start codex, type /hooks, and trust those of ckpt",
-            "ckpt install codex --trust",
+            "ckpt install codex --trust" if shared is None else "ckpt install codex --project --trust",
         )
     elif found:
         yield ok(recipe.name, "trusted", f"Codex trusts all {len(found)} hooks")
