@@ -59,10 +59,11 @@ def _ways(error: Conflict) -> list[str]:
     names = shell(paths[0]) if len(paths) == 1 else count(len(paths), "file")
     held = error.details.get("checkpoint")
     one = len(paths) == 1
+    forced = total - error.details.get("impossible", 0)
     stay = f"; your {names} {'stays' if one else 'stay'} in checkpoint {held}" if held else ""
     said = {
         "--skip": f"take back the other {total - len(paths)}, leave {names} as {'it is' if one else 'they are'}",
-        "--force": f"take back all {total}{stay}",
+        "--force": f"take back {'all ' if forced == total else ''}{forced}{stay}",
     }
     commands = [n for n in error.next if not n.startswith("ckpt diff ")]
     longest = max((len(n) for n in commands), default=0)

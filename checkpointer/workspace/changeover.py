@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,16 +13,17 @@ from checkpointer.errors import CaptureFailed, CheckpointerError, Conflict
 from checkpointer.workspace.basis import Basis, strangers
 from checkpointer.workspace.checkpoint import By, Checkpoint, CheckpointKind, Operation
 from checkpointer.workspace.directories import Directories
-from checkpointer.workspace.entry import Entry, show, to_json
+from checkpointer.workspace.entry import Entry, parents, show, to_json
 from checkpointer.workspace.odb.objects import MemorySink, ObjectType
 from checkpointer.workspace.outcome import Outcome
+from checkpointer.workspace.reading.listing import FOREIGN
 from checkpointer.workspace.restoring.carried import Carried
 from checkpointer.workspace.restoring.replacements import Replacement
 from checkpointer.workspace.restoring.restore import Carrier, Progress
 from checkpointer.workspace.restoring.staging import token_of
 from checkpointer.workspace.rules.ignore import Rules
 from checkpointer.workspace.trees.tree import Tree, edited
-from checkpointer.workspace.undoing.plan import Plan, make_plan
+from checkpointer.workspace.undoing.plan import Obstruction, Plan, make_plan
 
 if TYPE_CHECKING:
     from checkpointer.workspace.undoing.timeline import OpenTurn
@@ -134,6 +136,7 @@ class Changeover:
             try:
                 decision = decide(basis, scratch)
                 self._cover(basis, decision.wanted)
+                self._cover_hidden(basis, decision.wanted)
                 return basis, scratch, decision
             except CoverFirst as e:
                 wanted = must | e.paths
@@ -164,16 +167,32 @@ class Changeover:
         if unread:
             raise CoverFirst(unread)
 
+    def _cover_hidden(self, basis: Basis, wanted: Mapping[bytes, Entry | None]) -> None:
+        """A file that is ignored, or was made meanwhile, where one is to be written: it is the present there."""
+        tree = basis.present.tree
+        hidden = []
+        with contextlib.suppress(OSError), Directories(self.workspace.root) as directories:
+            for path in (p for p, w in wanted.items() if w is not None and tree.entry(p) is None):
+                with contextlib.suppress(OSError):
+                    st = directories.lstat(path)
+                    if st is not None and (stat.S_ISREG(st.st_mode) or stat.S_ISLNK(st.st_mode)):
+                        hidden.append(path)
+        if hidden:
+            raise CoverFirst(hidden)
+
     # -- what must change
 
     def _planned(self, basis: Basis, scratch: Scratch, decision: Decision) -> Plan:
         tree = basis.present.tree
         changes = {p: (tree.entry(p), w) for p, w in decision.wanted.items() if tree.entry(p) != w}
+        mounted = self._mounted(basis, changes)
         plan = make_plan(
-            changes,
+            {path: change for path, change in changes.items() if path not in mounted},
             protected=_Protected(self.workspace.root, basis, scratch, decision.wanted),
             strangers=lambda directory: strangers(self.workspace.root, tree, directory),
         )
+        if mounted:
+            plan = plan._replace(obstructions=tuple(sorted((*plan.obstructions, *mounted.values()))))
         if plan.obstructions and not decision.lenient:
             conflicts = [
                 {"path": to_json(o.path), "lines": [], "by": "", "at": None, "why": o.why} for o in plan.obstructions
@@ -182,11 +201,25 @@ class Changeover:
             raise Conflict(
                 f"nothing changed: {show(first.path)}: {first.why}",
                 kept="every file is as it was",
-                next=[f"move {show(first.because)} away, then again"],
+                next=[
+                    f"unmount {show(first.because)}, then again"
+                    if first.path in mounted
+                    else f"move {show(first.because)} away, then again"
+                ],
                 conflicts=conflicts,
                 files=len(changes),
             )
         return plan
+
+    def _mounted(self, basis: Basis, paths: Iterable[bytes]) -> dict[bytes, Obstruction]:
+        """Those of the paths over which another file system is mounted now."""
+        uncovered = basis.present.tree.extras.uncovered
+        found = {}
+        for path in paths if FOREIGN in uncovered.values() else ():
+            top = next((p for p in (*parents(path), path) if uncovered.get(p) == FOREIGN), None)
+            if top is not None:
+                found[path] = Obstruction(path, f"another file system is mounted on {show(top)}", top)
+        return found
 
     # -- announce, do
 

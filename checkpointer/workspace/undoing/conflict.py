@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from checkpointer.errors import Conflict
@@ -44,8 +44,8 @@ def blame(selection: Selection, path: bytes) -> tuple[str, str | None]:
     return OUTSIDE, None
 
 
-def refusal(selection: Selection, conflicts: Sequence[InTheWay]) -> Conflict:
-    """The error that a plain undo or redo ends in: nothing is written."""
+def refusal(selection: Selection, conflicts: Sequence[InTheWay], impossible: Collection[bytes] = ()) -> Conflict:
+    """The error that a plain undo or redo ends in: nothing is written. Force is no way for what is `impossible`."""
     # Directories come and go with their files: only what people call files is counted.
     entries = [[e for move in moves for e in move if e is not None] for moves in selection.moves.values()]
     count, total = len(conflicts), max(len(conflicts), sum(any(e.kind != "dir" for e in found) for found in entries))
@@ -53,16 +53,18 @@ def refusal(selection: Selection, conflicts: Sequence[InTheWay]) -> Conflict:
     again = "the same lines were" if any(c.lines for c in conflicts) else "something was"
     first = conflicts[0].path
     word = shlex.quote(os.fsdecode(first))
+    forced = [] if len(impossible) >= count else [selection.command("--force")]
     return Conflict(
         f"nothing changed: in {count} of {files} {again} changed again after {selection.label}",
         kept="every file is as it was",
         next=[
             selection.command("--skip"),
-            selection.command("--force"),
+            *forced,
             f"ckpt diff {_point(selection, first)} now -- {word}",
         ],
         conflicts=[conflict.to_json() for conflict in conflicts],
         files=total,
+        impossible=len(impossible),
     )
 
 

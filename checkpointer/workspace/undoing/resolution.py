@@ -54,7 +54,7 @@ class Resolution(NamedTuple):
 
     def refusal(self) -> Conflict:
         """The error that a plain undo or redo ends in."""
-        return refusal(self.selection, self.conflicts)
+        return refusal(self.selection, self.conflicts, self.impossible)
 
 
 def resolve(
