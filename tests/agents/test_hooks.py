@@ -15,6 +15,7 @@ from agents.hooking import Player, Told, told, until
 from harness.manifest import same
 from harness.world import World
 
+from checkpointer.agents import diary
 from checkpointer.agents.dialects.report import Report
 from checkpointer.agents.intake import FULL, PLENTY, Intake
 
@@ -379,13 +380,13 @@ def test_what_is_logged_is_redacted_and_bounded(player: Player, claude: Claude) 
     assert b"(redacted)" in raw
 
 
-def test_unprotected_runs_say_nothing_twice_in_the_log(player: Player, claude: Claude) -> None:
-    for _ in range(3):
-        player.say("claude", "Nonsense", session_id="s")
-    big = "z" * 3000
-    for _ in range(120):
-        player.hook(Told("claude", big, {"session_id": "s"}))
-    assert sum(path.stat().st_size for path in player.world.state.rglob("hooks.log")) < 600_000
+def test_the_hook_log_is_bounded(tmp_path: Path) -> None:
+    for n in range(400):
+        diary.write(tmp_path, "claude", "Nonsense", f"{n} " + "z" * 1900)
+    lines = (tmp_path / diary.NAME).read_text().splitlines()
+    assert (tmp_path / diary.NAME).stat().st_size < diary.LIMIT + 4000
+    assert " 399 z" in lines[-1]
+    assert all(line.count("claude Nonsense: ") == 1 for line in lines)
 
 
 AGENT = """
