@@ -31,7 +31,8 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from checkpointer import home
-from checkpointer.threads import State, Thread, Typed, Version, threads
+from checkpointer.threads.state import State, Typed, Version
+from checkpointer.threads.thread import Thread, threads
 from checkpointer.workspace.workspace import Workspace
 
 T = TypeVar("T")

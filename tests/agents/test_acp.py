@@ -72,6 +72,21 @@ def test_prompts_are_turns_and_calls_are_steps(world: World) -> None:
     assert of(world, "run_finished")[0]["outcome"] == "ended"
 
 
+def test_the_agent_is_told_of_an_undo_at_its_next_prompt(world: World) -> None:
+    with Editor(world) as editor:
+        s = editor.session()
+        editor.prompt(s, ["write", "a", "1"])
+        world.ckpt("undo")
+        editor.say(s, "/init")  # a command of the agent's: nothing may stand beside it
+        editor.prompt(s, ["say", "x"])
+        editor.prompt(s, ["say", "y"])
+        editor.end()
+    heard = [json.loads(line)["params"]["prompt"] for line in editor.heard.read_bytes().splitlines()[1:]]
+    assert [len(prompt) for prompt in heard] == [1, 1, 2, 1]
+    assert "undid t1: a (removed)" in heard[2][1]["text"]
+    assert heard[2][0] == text(["say", "x"])
+
+
 def test_between_turns_edits_are_the_persons(world: World) -> None:
     world.write("a", "1\n")
     with Editor(world) as editor:

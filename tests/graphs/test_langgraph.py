@@ -19,7 +19,7 @@ conformance = pytest.importorskip("langgraph.checkpoint.conformance", reason="it
 from langgraph.checkpoint.base import empty_checkpoint  # noqa: E402
 
 from checkpointer.langgraph import Saver  # noqa: E402
-from checkpointer.threads import run_of  # noqa: E402
+from checkpointer.threads.thread import run_of  # noqa: E402
 
 GRAPH = Path(__file__).with_name("graph.py")
 

@@ -29,12 +29,15 @@ MOST_LINES = 10
 
 
 class Ticket:
-    """A job somebody may wait for. `refusal` says why what it is about must not go on; `lines` are words to say."""
+    """A job somebody may wait for. `refusal` says why what it is about must not go on; `said` are words for the person,
+    `tell` for the agent.
+    """
 
     def __init__(self) -> None:
         self._done = threading.Event()
         self.refusal: CheckpointerError | None = None
         self.said = ""
+        self.tell = ""
 
     @property
     def done(self) -> bool:
@@ -123,10 +126,12 @@ class Recorder:
 
         self._give(job)
 
-    def prompt(self, session: str, text: str | None) -> Ticket:
+    def prompt(self, session: str, text: str | None, *, tells: bool = False) -> Ticket:
+        """A prompt is on its way. With `tells` it may carry what the agent must know: see `Ticket.tell`."""
+
         def job(ticket: Ticket) -> None:
             for recording in self._of(session):
-                recording.prompt(session, text)
+                ticket.tell = recording.prompt(session, text, tells=tells)
             ticket.said = self._take_news()
 
         return self._give(job, waits=True)

@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal
 
 from checkpointer import machine
+from checkpointer.agents import telling
 from checkpointer.agents.acp.facts import CallFacts, bounded
+from checkpointer.agents.acp.talk import Call, Talk, context_of
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import (
     AnyEvent,
@@ -34,46 +35,8 @@ from checkpointer.log import JsonlRuns, Pen, claim
 from checkpointer.recovery import Scene, settle
 from checkpointer.run import roster
 from checkpointer.run.files import Files
+from checkpointer.workspace.checkpoint import OPERATIONS
 from checkpointer.workspace.workspace import Workspace
-
-MOST_TEXT = 64_000
-"""Characters of one answer of the model that are kept."""
-
-
-@dataclass
-class Call:
-    """A call that stands in the log and is not over."""
-
-    key: str
-    step: int
-    facts: CallFacts
-
-
-@dataclass
-class Talk:
-    """One session: its open turn, the number of its newest step, its open calls, what the model said meanwhile."""
-
-    name: str
-    turn: int | None = None
-    step: int = 0
-    calls: dict[str, Call] = field(default_factory=dict)
-    text: list[str] = field(default_factory=list)
-    size: int = 0
-
-    def steps(self) -> set[str]:
-        """Whose the changes made now are."""
-        if self.turn is None:
-            return set()
-        return {f"t{self.turn}.{n}" for n in ([c.step for c in self.calls.values()] or [max(1, self.step)])}
-
-    def hear(self, text: str) -> None:
-        if self.size < MOST_TEXT:
-            self.text.append(text[: MOST_TEXT - self.size])
-            self.size += len(text)
-
-    def said(self) -> str:
-        text, self.text, self.size = bounded("".join(self.text)), [], 0
-        return str(text)
 
 
 class Recording:
@@ -113,8 +76,10 @@ class Recording:
 
     # -- what happens
 
-    def prompt(self, session: str, text: str | None) -> None:
-        """A turn begins: what changed until now is not its work."""
+    def prompt(self, session: str, text: str | None, *, tells: bool = False) -> str:
+        """A turn begins: what changed until now is not its work. Gives what the agent must know of what a person undid
+        since; empty where it cannot be told now (`tells`) or there is nothing.
+        """
         talk = self._talk(session)
         if talk.turn is not None:
             self.answered(session, "superseded")
@@ -125,11 +90,20 @@ class Recording:
         except CheckpointerError as e:
             self.say(f"this turn is not recorded: {e.message}")
             self._append(*events)
-            return
+            return ""
         talk.turn, talk.step = turn, 0
         said = None if text is None else bounded(text)
         message = UserMessage(turn=turn, content=said, context=talk.name, **self.files.verified())
         self._append(*events, message)
+        return self._undone(talk) if tells else ""
+
+    def _undone(self, talk: Talk) -> str:
+        """What a person undid, did again or restored since the agent was last told, in words for it."""
+        since, talk.told = talk.told, self.files.newest
+        if since == talk.told:
+            return ""
+        found = [c for c in self.workspace.store.checkpoints() if c.number > since and c.kind in OPERATIONS]
+        return telling.undone(self.workspace, [c for c in found if c.meta.by == "person"])
 
     def call(self, session: str, facts: CallFacts) -> None:
         """A call begins, goes on, or is over."""
@@ -262,7 +236,7 @@ class Recording:
     def _talk(self, session: str) -> Talk:
         talk = self.talks.get(session)
         if talk is None:
-            talk = self.talks[session] = Talk(_context(session))
+            talk = self.talks[session] = Talk(context_of(session), self.files.newest)
         return talk
 
     def _mark(self) -> None:
@@ -366,9 +340,3 @@ class Recording:
 def _in_order(handle: str) -> tuple[int, int]:
     turn, _, step = handle.removeprefix("t").partition(".")
     return int(turn), int(step)
-
-
-def _context(session: str) -> str:
-    """A session's name as that of a conversation in a log."""
-    plain = session.encode("utf-8", "backslashreplace").decode()
-    return plain if 0 < len(plain) <= 200 else sha256(plain.encode()).hexdigest()[:32]

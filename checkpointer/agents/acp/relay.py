@@ -67,7 +67,7 @@ class Relay:
         passage = Passage(piece.data)
         for m in messages:
             if m.kind == "request":
-                self._request(m, passage)
+                self._request(m, passage, alone=len(messages) == 1 and piece.whole)
         return passage
 
     def from_agent(self, piece: Piece) -> Passage:
@@ -100,13 +100,14 @@ class Relay:
 
         return Passage(None, self._recorder.command(session, words), resolve)
 
-    def _request(self, m: Message, passage: Passage) -> None:
+    def _request(self, m: Message, passage: Passage, *, alone: bool) -> None:
         session = m.text("sessionId")
         if m.method == "session/prompt" and session is not None:
             self._remember(m.id, _Asked(m.method, session))
             text = message.words_of((m.params or {}).get("prompt")) if not m.head else None
-            passage.ticket = self._recorder.prompt(session, None if text is None else bounded(text))
-            passage.resolve = lambda ticket: [message.saying(session, ticket.said)] if ticket.said else []
+            tells = alone and text is not None and not text.lstrip().startswith("/")  # that is a command of the agent's
+            passage.ticket = self._recorder.prompt(session, None if text is None else bounded(text), tells=tells)
+            passage.resolve = lambda ticket: self._prompted(session, passage, ticket)
         elif m.method in _BEGINS:
             directory = m.text("cwd")
             self._remember(m.id, _Asked(m.method, session, directory))
@@ -114,6 +115,14 @@ class Relay:
                 self._loading.add(session)
             passage.ticket = self._recorder.session_wanted(directory)
             passage.resolve = lambda ticket: self._refusal(m, passage, ticket)
+
+    def _prompted(self, session: str, passage: Passage, ticket: Ticket) -> list[bytes]:
+        """A prompt goes on; the first one after an undo with a text of ours at its end."""
+        if ticket.tell and passage.data is not None:
+            passage.data = message.with_more(
+                passage.data, ("params", "prompt"), [{"type": "text", "text": ticket.tell}]
+            )
+        return [message.saying(session, ticket.said)] if ticket.said else []
 
     def _refusal(self, m: Message, passage: Passage, ticket: Ticket) -> list[bytes]:
         error = ticket.refusal

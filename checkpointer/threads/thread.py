@@ -1,11 +1,4 @@
-"""Threads of a graph as runs: what a graph saves of a thread is in the log of one run, and the files with it.
-
-Nothing here knows a graph library: states are bytes with a name of their kind. Each thing that is saved is one
-`memory_written` event, durable when the call returns. What is deleted is first said to be gone, and then its contents
-are taken out of the log.
-
-Several processes may save to one thread: the first owns the run while it lives, the others write under its epoch.
-"""
+"""One thread as a run: what is saved is appended, what is deleted leaves the log."""
 
 from __future__ import annotations
 
@@ -14,7 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from checkpointer import canon, machine
 from checkpointer.errors import Busy, CheckpointerError, Fenced, NoStore
@@ -26,39 +19,12 @@ from checkpointer.log.rewrite import redact
 from checkpointer.record import Record
 from checkpointer.run import roster
 from checkpointer.run.files import Files
+from checkpointer.threads.state import Name, State, Typed, Version, Write, as_content, typed
 from checkpointer.workspace.workspace import Workspace
 
 STATE: Final = "graph state"
 WRITES: Final = "graph writes"
 GONE: Final = "graph forgotten"
-
-Typed = tuple[str, bytes]
-"""A value as a serializer gives it: the kind, and the bytes."""
-Version = str | int | float
-Name = tuple[str, str]
-"""A saved state's namespace and id."""
-
-
-class State(NamedTuple):
-    """A saved state: its id is in order with those of later ones. `blobs` are the values that were new with it."""
-
-    namespace: str
-    id: str
-    parent: str | None
-    state: Typed
-    meta: Typed
-    blobs: Mapping[tuple[str, Version], Typed]
-    run: str | None = None
-
-
-class Write(NamedTuple):
-    """A value that a task wrote after a state, before the next one. `nth` is its place among the task's writes."""
-
-    task: str
-    path: str
-    nth: int
-    channel: str
-    value: Typed
 
 
 @dataclass
@@ -124,8 +90,8 @@ class Thread:
         if held is None:
             return None
         said = self._content(held.seq)
-        blobs = {(b[0], b[1]): _typed(b[2]) for b in said["blobs"]}
-        return State(name[0], name[1], said["parent"], _typed(said["state"]), _typed(said["meta"]), blobs, said["run"])
+        blobs = {(b[0], b[1]): typed(b[2]) for b in said["blobs"]}
+        return State(name[0], name[1], said["parent"], typed(said["state"]), typed(said["meta"]), blobs, said["run"])
 
     def blob(self, name: Name, channel: str, version: Version) -> Typed | None:
         """A channel's value as a state has it: new with it, or with the nearest state before it."""
@@ -142,7 +108,7 @@ class Thread:
 
     def _blob(self, name: Name, key: tuple[str, Version]) -> Typed:
         held = self._held[name]
-        return _typed(self._content(held.seq)["blobs"][held.blobs[key]][2])
+        return typed(self._content(held.seq)["blobs"][held.blobs[key]][2])
 
     def writes(self, name: Name) -> list[Write]:
         """What tasks wrote after a state, in the order in which the graph applies it."""
@@ -189,7 +155,7 @@ class Thread:
             place = (said["task"], index)
             if index >= 0 and place in held.writes:
                 continue  # the first report of a task's write counts; marks (below 0) are replaced
-            held.writes[place] = (record.seq, Write(said["task"], said["path"], index, channel, _typed(value)))
+            held.writes[place] = (record.seq, Write(said["task"], said["path"], index, channel, typed(value)))
 
     # -- writing
 
@@ -199,7 +165,7 @@ class Thread:
         events: list[AnyEvent] = []
         if self._with_files and not state.namespace:
             events += self._look(files, begins)
-        self._append(pen, *events, self._event(STATE, _state(state), files))
+        self._append(pen, *events, self._event(STATE, as_content(state), files))
 
     def put_writes(self, name: Name, task: str, path: str, writes: Sequence[tuple[int, str, Typed]]) -> None:
         """Save what a task wrote after a state."""
@@ -311,22 +277,6 @@ class Thread:
             self._pen = delegate(self._log, now.state.epoch, known=now)
         self._files = files
         return self._pen, files
-
-
-def _state(state: State) -> dict[str, Any]:
-    return {
-        "namespace": state.namespace,
-        "id": state.id,
-        "parent": state.parent,
-        "run": state.run,
-        "state": list(state.state),
-        "meta": list(state.meta),
-        "blobs": [[channel, version, list(value)] for (channel, version), value in state.blobs.items()],
-    }
-
-
-def _typed(value: Any) -> Typed:
-    return str(value[0]), bytes(value[1])
 
 
 def _loaded(record: Record, log: JsonlLog) -> Any:
