@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from checkpointer.cli.naming import named_paths
 from checkpointer.cli.saving import Weighing, note_prompt, open_or_make, say_if_nothing
 from checkpointer.errors import CheckpointerError, Usage
 from checkpointer.run.child import CannotStart, Child
+from checkpointer.workspace.entry import to_json
 
 if TYPE_CHECKING:
     from checkpointer.run.command import CommandRun, Report
@@ -39,6 +41,9 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     terminal, its signals and its exit status to itself; what else this prints goes to stderr, one line before and one
     after. Whatever changes while CMD works counts as its work, also what you type meanwhile.
 
+    stdout is CMD's: with --json one document about the run is the last line on stderr instead of those two lines. Where
+    nothing could be started it is on stdout, as everywhere.
+
     Exit status: that of CMD, 128+n for signal n; 125 where the directory cannot be protected (nothing was started),
     126 and 127 as in a shell.
     """
@@ -62,14 +67,34 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     if started is None:
         return Child(words, os.environ).wait()
     workspace, running, base = started
+    call.out.quiet |= call.out.json
     _say_before(call, workspace, running, base)
     try:
         report = running.carry_out(os.environ)
     except CannotStart as e:
-        say(call, e.message)
+        say(call, e.message, always=True)
         return e.status
     say_after(call, workspace, running, report)
+    if call.out.json:
+        call.out.error(json.dumps(_ended(workspace, running, report)))
     return report.status
+
+
+def _ended(workspace: Workspace, running: CommandRun, report: Report) -> dict[str, Any]:
+    """What a run came to, for programs."""
+    changed = named_paths(workspace.diff(report.before, report.after)) if report.turns else []
+    trouble = report.trouble
+    return {
+        "schema": 1,
+        "run": running.handle,
+        "turns": report.turns,
+        "before": report.before,
+        "after": report.after,
+        "changed": [to_json(path) for path in changed],
+        "protected": trouble is None,
+        "reason": trouble.message if trouble is not None else None,
+        "exit": report.status,
+    }
 
 
 def _begin(
