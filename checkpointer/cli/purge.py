@@ -18,15 +18,29 @@ from checkpointer.workspace.entry import to_json
 
 @click.command(cls=Command)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--text", metavar="TEXT", help="A leaked text instead of a path; - reads it from stdin.")
+@click.option("-n", "--dry-run", is_flag=True, help="With --text: say where it stands; write nothing.")
 @click.argument("words", nargs=-1, metavar="PATH")
 @click.pass_context
-def purge(ctx: click.Context, yes: bool, words: tuple[str, ...]) -> int:
-    """Take PATH, and all below it, out of every checkpoint, for good. The file on disk is not touched."""
+def purge(ctx: click.Context, yes: bool, text: str | None, dry_run: bool, words: tuple[str, ...]) -> int:
+    """Take PATH, and all below it, out of every checkpoint, for good. The file on disk is not touched.
+
+    With --text, take what holds a leaked text out of runs' logs (the words of those events; the log says so) and out of
+    checkpoints (the files that hold it). Give it by --text - and stdin, or it stays in your shell's history.
+    """
     call: Call = ctx.find_object(Call)  # type: ignore[assignment]
     call.person_only("purge")
     typed = [*words, *(paths_of(ctx) or ())]
+    if text is not None:
+        from checkpointer.cli import leak
+
+        if typed:
+            raise Usage("say one of a path and --text", kept="nothing was written")
+        return leak.purge(call, text, yes=yes, dry_run=dry_run)
+    if dry_run:
+        raise Usage("-n is for --text", kept="nothing was written")
     if not typed:
-        raise Usage("purge takes a path", next=("ckpt purge .env",))
+        raise Usage("purge takes a path", next=("ckpt purge .env", "ckpt purge --text -"))
     paths = call.relative(typed)
     if b"" in paths:
         raise Usage("that is the whole workspace", kept="nothing was written", next=("ckpt forget DIR",))
