@@ -121,7 +121,7 @@ def _words(call: Call, verb: str, position: int) -> list[tuple[str, str]]:
         from checkpointer.config import KEYS
 
         return [(k.name, k.about) for k in KEYS.values()]
-    if verb in ("install", "uninstall") or (verb == "doctor" and position == 0):
+    if verb in ("install", "uninstall") or (verb in ("doctor", "hook") and position == 0):
         from checkpointer.agents.recipes.catalogue import RECIPES
 
         return [(r.name, r.title) for r in RECIPES.values() if r.hooks]

@@ -12,7 +12,7 @@ from checkpointer.cli.hooking import hook as answer
 @click.command(cls=Verbatim, context_settings={"ignore_unknown_options": True})
 @click.argument("agent", metavar="AGENT", type=click.Choice(NAMES))
 @click.argument("event", required=False, metavar="[EVENT]")
-@click.argument("more", nargs=-1, type=click.UNPROCESSED)
+@click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="")
 def hook(agent: str, event: str | None, more: tuple[str, ...]) -> int:
     """Take in what an agent program reports; ckpt install AGENT has it called.
 

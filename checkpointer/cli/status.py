@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -183,6 +184,8 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
         out("an undo or restore was cut short; the next command that writes finishes it: ckpt save")
     if found.uncovered:
         out("not covered: " + uncovered_words(workspace, found.uncovered))
+    if lost := _lost_words(found):
+        out(lost)
     _print_open(call, found)
     for call_ in found.uncertain:
         out(f"  {call_.get('handle')}  uncertain: {call_.get('about')}")
@@ -210,6 +213,17 @@ def _print_open(call: Call, found: Findings) -> None:
     for info in found.resumable:
         if info.handle in way:
             call.out.line(f"  {info.handle}  {info.status if info.ended else 'cut off'}{way[info.handle]}")
+
+
+def _lost_words(found: Findings) -> str:
+    """That an agent's hooks could not keep what it did, the last time they tried; empty while they can."""
+    if not os.path.isdir(found.place.directory / "hooks"):
+        return ""
+    from checkpointer.agents import protection
+
+    note = protection.load(found.place.root, found.place.directory)
+    since = phrase.clock(datetime.fromisoformat(note.since)) if note.since else ""
+    return f"since {since} an agent's hooks could not keep what it did: {note.reason}" if note.reason else ""
 
 
 def _changed_words(found: Findings) -> str:

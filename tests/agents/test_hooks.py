@@ -349,10 +349,12 @@ def test_a_loss_of_protection_is_told_once_and_so_is_its_end(player: Player, cla
     status = player.world.ckpt("-C", str(root), "status", cwd=Path("/"))
     assert "NOT PROTECTED" in status.out
     aside.rename(root)
+    assert "hooks could not keep what it did" in player.world.ckpt("status").out
     claude.before("c9", command="make")  # kept again from here on
     said = [json.dumps(claude.prompt("three")), json.dumps(claude.prompt("four"))]
     assert "protected again" in said[0]
     assert "again" not in said[1]
+    assert "could not keep" not in player.world.ckpt("status").out
     other = Claude(player, "s2")
     assert other.prompt("hello") == {}
 
