@@ -54,10 +54,8 @@ def test_undo_and_redo_as_prompts(player: Player, claude: Claude) -> None:
 
 @pytest.mark.parametrize(
     ("name", "event", "field"),
-    [("codex", "UserPromptSubmit", "prompt"), ("gemini", "BeforeAgent", "prompt"),
-     ("qwen", "UserPromptSubmit", "prompt"), ("copilot", "userPromptSubmitted", "prompt"),
+    [("gemini", "BeforeAgent", "prompt"), ("copilot", "userPromptSubmitted", "prompt"),
      ("opencode", "chat.message", "text"), ("cursor", "beforeSubmitPrompt", "prompt"),
-     ("goose", "UserPromptSubmit", "message"),
      ("openhands", "UserPromptSubmit", "message"), ("hermes", "pre_llm_call", "user_message")],
 )  # fmt: skip
 def test_each_agent_after_its_own_turn(player: Player, name: str, event: str, field: str) -> None:
