@@ -129,7 +129,8 @@ def _prompt(made: Draft, report: Report) -> None:
     if not slot and session.open and session.steps == 0 and session.prompt == text[:200]:
         return
     made.reads = True
-    made.asked = typed.call_of(text)
+    # An agent that hears nothing would give the model the same prompt, and it would be carried out twice.
+    made.asked = None if report.deaf else typed.call_of(text)
     if session.open:
         if session.loose:
             made.turn = f"t{session.turn}"

@@ -52,6 +52,18 @@ def test_undo_and_redo_as_prompts(player: Player, claude: Claude) -> None:
     assert player.world.ckpt("log", "--json").lines[0]["turn"] == "t2"  # no turn was made of any of these
 
 
+def test_an_agent_that_hears_nothing_has_no_prompt_taken(player: Player) -> None:
+    """goose reads nothing that a hook prints: its model gets the prompt all the same, and would undo a second time."""
+    reports = told("goose", player.world.root)
+    player.play(reports)
+    before = player.world.files()
+    asked = next(one for one in reports if one.event == "UserPromptSubmit")
+    stdin = {**asked.stdin, "message": "ckpt undo"}
+    assert player.hook(Told("goose", "UserPromptSubmit", stdin, env=asked.env)) == ""
+    assert player.world.files() == before
+    assert player.world.ckpt("log", "--json").lines[0]["undone"] is False
+
+
 @pytest.mark.parametrize(
     ("name", "event", "field"),
     [("gemini", "BeforeAgent", "prompt"), ("copilot", "userPromptSubmitted", "prompt"),

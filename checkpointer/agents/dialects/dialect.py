@@ -22,8 +22,9 @@ class Dialect:
     """`events` maps the agent's names of events to kinds; what is not in it is passed over.
 
     The tuples name the fields in which a fact may stand, the first that is there wins; a dot goes one level down.
-    `blocks`: a prompt can be kept from the model. `silence` is what is printed when nothing is said. `resume` is
-    how the agent itself goes on with a conversation, `ID` standing for its name; empty where that is not known.
+    `blocks`: a prompt can be kept from the model. `deaf`: nobody reads what a hook prints. `silence` is what is printed
+    when nothing is said. `resume` is how the agent itself goes on with a conversation, `ID` standing for its name; empty
+    where that is not known.
     """
 
     agent: str
@@ -45,6 +46,7 @@ class Dialect:
     call_id: tuple[str, ...] = ("tool_use_id",)
     readers: frozenset[str] = field(default=frozenset())
     blocks: bool = True
+    deaf: bool = False
     silence: str = ""
     resume: str = ""
 
@@ -66,6 +68,7 @@ class Dialect:
             stamp=text(first(payload, self.stamp)),
             model=text(first(payload, self.model)) or None,
             source=text(first(payload, self.source)),
+            deaf=self.deaf,
         )
         if kind in ("tool-start", "tool-end"):
             report.calls = [self.call(payload)]

@@ -12,5 +12,6 @@ DIALECT = Claude(
     prompt=("message", "prompt", "matcher_context"),
     result=("tool_response", "tool_output", "tool_result"),
     call_id=("tool_call_id", "tool_use_id"),
+    deaf=True,
     resume="goose session --resume",
 )

@@ -41,7 +41,8 @@ class Report:
     `session` names the conversation, `parent` the one it is a part of, if it says so; `directory` is where the agent
     stands now. `subagent` is empty for the agent itself.
     `turn` is the agent's own name for the turn; `stamp` tells two reports of equal words apart. `shape` says in which
-    form it came, where one agent may report the same thing in two. `text` is the prompt or the model's answer.
+    form it came, where one agent may report the same thing in two. `text` is the prompt or the model's answer. `deaf`:
+    nobody reads what the hook prints.
     """
 
     agent: str = ""
@@ -60,10 +61,11 @@ class Report:
     calls: list[Call] = field(default_factory=list)
     at: str = ""
     trouble: str = ""
+    deaf: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Itself, without what is empty."""
-        return {name: value for name, value in asdict(self).items() if value not in ("", None, [])}
+        return {name: value for name, value in asdict(self).items() if value not in ("", None, [], False)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
