@@ -23,8 +23,8 @@ class Dialect:
 
     The tuples name the fields in which a fact may stand, the first that is there wins; a dot goes one level down.
     `blocks`: a prompt can be kept from the model. `deaf`: nobody reads what a hook prints. `silence` is what is printed
-    when nothing is said. `resume` is how the agent itself goes on with a conversation, `ID` standing for its name; empty
-    where that is not known.
+    when nothing is said. `resume` is how the agent itself goes on with a conversation, `ID` standing for its name;
+    empty where that is not known.
     """
 
     agent: str
