@@ -41,6 +41,13 @@ class Command(click.Command):
             args = args[:cut]
         return super().parse_args(ctx, args)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from checkpointer.cli import examples
+
+        below = examples.text(self.name or "")
+        if below:
+            formatter.write(f"\n{below}\n")
+
     def invoke(self, ctx: click.Context) -> Any:
         call = ctx.find_object(Call)
         assert call is not None
