@@ -148,6 +148,14 @@ def test_anything_else_goes_to_the_model(player: Player, claude: Claude) -> None
     assert (player.world.root / "a").exists()
 
 
+def test_an_agent_that_reads_no_answer_is_left_alone(player: Player) -> None:
+    """Its model would get the words as well, and might undo once more."""
+    player.play(told("goose", player.world.root))
+    before = player.world.files()
+    assert player.say("goose", "UserPromptSubmit", session_id="s1", message="ckpt undo") == ""
+    assert player.world.files().differing(before) == set()
+
+
 def test_in_the_middle_of_a_turn(player: Player, claude: Claude) -> None:
     """What the turn did so far is its own, also what no end was told of."""
     claude.prompt("go")
