@@ -180,11 +180,8 @@ class PackedObjects:
     def __contains__(self, oid: bytes) -> bool:
         if self._listed is None:
             self.refresh()
-        if oid in self._small:
+        if oid in self._small or (self._large and any(index.find(oid) is not None for index in self._large)):
             return True
-        for index in self._large:
-            if index.find(oid) is not None:
-                return True
         return bool(self._fans) and oid not in self._unsound and self._loose(oid) is not None
 
     def _loose(self, oid: bytes) -> str | None:
