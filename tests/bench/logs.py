@@ -114,6 +114,7 @@ def opening(place: Path, events: int) -> tuple[float, float]:
     """
     (place / "open" / "w").mkdir(parents=True)
     env = {**os.environ, "CKPT_HOME": str(place / "open" / "state"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled
 
     def python(code: str, *words: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
