@@ -48,6 +48,7 @@ _HOMES = {
     "checkpointer.run.opening": ("open_run",),
     "checkpointer.tools": ("Absent", "Conflict", "Match", "NoEffect", "Partial", "Unknown", "tool"),
 }
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
 

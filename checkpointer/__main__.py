@@ -16,6 +16,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if sys.platform == "win32":
         print("ckpt runs on Linux and macOS; on Windows use it inside WSL 2", file=sys.stderr)
         return 1
+    _open_streams()
     if words in (["--version"], ["version"]):
         from checkpointer import version
 
@@ -30,7 +31,22 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _hush_on_error()
         return INTERRUPTED
+    except OSError as e:  # of stdout itself: all else was answered further in
+        _hush()
+        print(f"the answer could not be written: {e.strerror or e}", file=sys.stderr)
+        return 1
     return status
+
+
+def _open_streams() -> None:
+    """Where one of the three streams is closed, nothing goes there; a file we open must not take its number."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(fd, "r" if fd == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def _answer(words: list[str]) -> int:
@@ -53,6 +69,12 @@ def _answer(words: list[str]) -> int:
         return failure.report(e, as_json=as_json)
     except (BrokenPipeError, KeyboardInterrupt):
         raise
+    except ModuleNotFoundError as e:
+        if (e.name or "").partition(".")[0] == "checkpointer":
+            raise
+        print(f"ckpt is not installed as a whole: {e.name} is missing", file=sys.stderr)
+        print("next: install agent-checkpointer again, with what it depends on", file=sys.stderr)
+        return 1
     except Exception as e:
         if os.environ.get("CKPT_DEBUG") not in (None, "", "0"):
             raise

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from checkpointer.config import base_directory
-from checkpointer.errors import CheckpointerError
+from checkpointer.errors import CheckpointerError, Failed
 from checkpointer.workspace import guard
 
 State = Literal["here", "gone", "remade", "moved"]
@@ -59,8 +59,12 @@ def by_digest() -> dict[str, Path]:
     """Every store's directory, by the digest of the path it is named after."""
     try:
         names = os.listdir(stores())
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except OSError as e:
+        raise Failed(
+            f"{stores()} cannot be read: {e.strerror}", kept="nothing was written", next=("ckpt doctor",)
+        ) from e
     found = {}
     for name in names:
         directory = stores() / name

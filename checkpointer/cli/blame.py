@@ -18,7 +18,7 @@ from checkpointer.cli.titles import Title, titles
 from checkpointer.errors import Usage
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.directories import Directories
-from checkpointer.workspace.entry import show, to_json
+from checkpointer.workspace.entry import Entry, show, to_json
 
 if TYPE_CHECKING:
     from checkpointer.viewer.blame import Version
@@ -123,12 +123,18 @@ def _versions(workspace: Workspace, path: bytes, end: Checkpoint | None) -> Iter
             raise Usage(f"there is no file {show(path)} at {end.number}", next=(f"ckpt log -- {show(path)}",))
         return
     content = _on_disk(workspace.root, path)
+    if content is None and os.path.isdir(os.path.join(workspace.root, path)):
+        raise Usage(f"{show(path) or '.'} is a directory: blame takes one file", next=("ckpt log -- PATH",))
     if content is None:
-        at = next((c.number for c in reversed(checkpoints) if store.tree(c).covers(path)), None)
+        at = next((c.number for c in reversed(checkpoints) if _is_file(store.tree(c).entry(path))), None)
         following = (f"ckpt blame --at {at} -- {show(path)}",) if at is not None else ("ckpt log",)
         raise Usage(f"there is no file {show(path)} now", next=following)
     if before is None or content != last:
         yield Version(Origin(None), _text(content, path))
+
+
+def _is_file(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == "file"
 
 
 def _on_disk(root: bytes, path: bytes) -> bytes | None:

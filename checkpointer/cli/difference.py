@@ -208,6 +208,13 @@ def cat(ctx: click.Context, point: str, path: str | None) -> int:
     if entry.kind not in ("file", "link"):
         what = {"dir": "a directory", "uncovered": "not covered"}.get(entry.kind, f"a {entry.kind}")
         raise NothingToDo(f"{show(wanted)} is {what} in {name}, and has no content")
+    if call.out.json:
+        number = checkpoint.number if checkpoint is not None else "now"
+        content = to_json(tree.objects.get(entry.oid)[1])
+        call.out.document(
+            {"schema": 1, "path": to_json(wanted), "point": number, **(_word(entry) or {}), "content": content}
+        )
+        return 0
     for chunk in tree.objects.stream(entry.oid):
         call.out.write(chunk)
     return 0

@@ -173,7 +173,9 @@ def reader(workspace: Workspace, objects: Objects | None = None) -> Read:
 
 def who(row: Row) -> str:
     """`claude r7`: agent and run; `you` for what a person did."""
-    agent = row.title.agent or ("" if row.runs else "you")
+    asked = "person" if row.kind == "turn" else row.checkpoint.meta.by
+    by = {"person": "you", "agent": "an agent", "watch": "ckpt"}[asked]
+    agent = row.title.agent or ("" if row.runs else by)
     return " ".join(w for w in (agent, " ".join(row.runs)) if w)
 
 

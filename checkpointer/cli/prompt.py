@@ -29,10 +29,11 @@ def note(directory: Path, facts: dict[str, Any]) -> None:
 def short() -> int:
     """Print the line; 0 even where nothing is protected, for a prompt must not break."""
     from checkpointer import home
+    from checkpointer.errors import CheckpointerError
 
     try:
         place = home.locate(os.getcwdb())
-    except OSError:
+    except (OSError, CheckpointerError):
         return 0
     if place is None:
         return 0

@@ -40,6 +40,9 @@ def resume(
     rest, if its tools can look it up; what remains is for you (exit 3, and nothing is started). Then the run's command
     is started again, where it was started first.
 
+    An agent program that ckpt only watches is started again with its own session, and told at its first prompt what
+    was cut off and that nobody knows whether it took effect outside this directory; --no-exec starts nothing.
+
     Exit status: that of the command; 3 where you must decide, 4 while it still runs.
     """
     from checkpointer.run import resuming

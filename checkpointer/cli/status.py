@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from checkpointer.workspace.workspace import Workspace
 
 ROWS = 5
+_CUT_OFF = 3
 
 
 @click.command(cls=Command)
@@ -210,9 +211,13 @@ def _print_open(call: Call, found: Findings) -> None:
             call.out.line(f"  t{turn.turn}  open, {turn.run} is at work")
         else:
             call.out.line(f"  t{turn.turn}  cut off: {turn.run} is gone{way.pop(turn.run, '')}")
-    for info in found.resumable:
-        if info.handle in way:
-            call.out.line(f"  {info.handle}  {info.status if info.ended else 'cut off'}{way[info.handle]}")
+    rest = [info for info in reversed(found.resumable) if info.handle in way]
+    for info in rest[:_CUT_OFF]:
+        call.out.line(f"  {info.handle}  {info.status if info.ended else 'cut off'}{way[info.handle]}")
+    if len(rest) > _CUT_OFF:
+        call.out.line(
+            f"  and {phrase.count(len(rest) - _CUT_OFF, 'older run')} that did not come to an end: ckpt resume --list"
+        )
 
 
 def _lost_words(found: Findings) -> str:

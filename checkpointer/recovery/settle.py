@@ -183,7 +183,7 @@ def _keep_present(scene: Scene, start: evidence.Start, case: Case, verdict: Judg
     changed = scene.files.left(start.step if case.files.explained else "")
     if verdict.act == "put back" and case.files.start is not None:
         with contextlib.suppress(NothingToDo):
-            scene.files.workspace.restore(case.files.start, by="person" if verdict.by == "person" else "agent")
+            scene.files.workspace.restore(case.files.start, by="person" if verdict.by == "person" else "watch")
         changed += scene.files.before()
     return changed
 

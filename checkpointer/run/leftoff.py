@@ -11,6 +11,9 @@ from checkpointer.run import roster
 LEFT_OFF = ("interrupted", "paused")
 """How a run was let go that can be gone on with."""
 
+NEVER_RAN = (126, 127)
+"""The exit statuses of a command that could not be started."""
+
 
 def resumable(store: Path) -> Iterator[roster.RunInfo]:
     """The runs that were cut off or let go before their end, and that nobody owns."""
@@ -18,7 +21,7 @@ def resumable(store: Path) -> Iterator[roster.RunInfo]:
         if _is_over(store, run):
             continue
         info = roster.read(store, run)
-        if info.problem or not info.events:
+        if info.problem or not info.events or info.exit in NEVER_RAN:
             continue
         if info.alive != "alive" if not info.ended else info.status in LEFT_OFF:
             yield info

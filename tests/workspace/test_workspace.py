@@ -727,3 +727,18 @@ def test_nothing_is_undone_in_a_store_without_checkpoints(desk: Desk) -> None:
     with pytest.raises(Usage):
         desk.restore(9)
     assert desk.read("a") == "1\n"
+
+
+def test_what_a_recovery_put_back_is_not_for_undo(desk: Desk) -> None:
+    """A call that was cut off left half a line; its run put the file back and made the call again: two undos, one turn."""
+    desk.write("a", "hello\n")
+    start = desk.save().checkpoint.number
+    desk.step("echo half >> a")
+    desk.restore(start, by="watch")
+    desk.step("echo whole >> a", new_turn=False)
+    assert desk.read("a") == "hello\nwhole\n"
+    assert desk.undo().unit == "t1"
+    assert desk.read("a") == "hello\n"
+    with pytest.raises(NothingToDo):
+        desk.undo()
+    assert desk.read("a") == "hello\n"

@@ -215,6 +215,8 @@ def gather(checkpoints: Sequence[Checkpoint], *, edits: bool) -> tuple[Unit, ...
     units = [Unit(f"t{turn}", "turn", tuple(own), turn, runs[turn]) for turn, own in turns.items()]
     for stretch in stretches:
         end = stretch.end
+        if end.kind == "restore" and end.meta.by == "watch":
+            continue  # a run's recovery put back what a cut-off call left: nobody asked for it, and nobody undoes it
         if end.kind == "restore":
             handle = end.meta.operation.unit if end.meta.operation else f"restore {end.number}"
             units.append(Unit(handle, "restore", (Step(handle, (stretch.segment,)),), runs=frozenset(end.meta.runs)))
