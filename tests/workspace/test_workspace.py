@@ -730,7 +730,7 @@ def test_nothing_is_undone_in_a_store_without_checkpoints(desk: Desk) -> None:
 
 
 def test_what_a_recovery_put_back_is_not_for_undo(desk: Desk) -> None:
-    """A call that was cut off left half a line; its run put the file back and made the call again: two undos, one turn."""
+    """A call that was cut off left half a line; its run put the file back and made the call again."""
     desk.write("a", "hello\n")
     start = desk.save().checkpoint.number
     desk.step("echo half >> a")
