@@ -15,7 +15,7 @@ from checkpointer.cli.call import Call
 from checkpointer.cli.difference import points_of
 from checkpointer.cli.saving import note_prompt
 from checkpointer.cli.titles import open_turns
-from checkpointer.cli.undo import fresh_paths
+from checkpointer.cli.undo import ask_where_remade, fresh_paths
 from checkpointer.errors import Usage
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(cls=Command)
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be done, do nothing.")
 @click.option("--to", "to", metavar="DIR", help="Write the files to DIR instead; nothing here is touched.")
-@click.option("-y", "--yes", is_flag=True, help="Nothing is asked; taken for scripts that give it.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.argument("point", required=False, metavar="P")
 @click.argument("words", nargs=-1, metavar="[-- PATH...]")
 @click.pass_context
@@ -45,6 +45,8 @@ def restore(
         raise Usage("now is the files on disk already", kept="nothing was written", next=("ckpt restore P",))
     if to is not None:
         return _elsewhere(call, workspace, checkpoint, to, paths)
+    if not dry_run:
+        ask_where_remade(call, "restore", yes=yes)
     with call.progress() as bar:
         result = workspace.restore(
             checkpoint.number,

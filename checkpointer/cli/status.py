@@ -180,7 +180,10 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
     if found.place.state == "moved" and found.place.old is not None:
         out(f"this directory was {phrase.directory(found.place.old)}; its store follows at the next save")
     if found.place.state == "remade":
-        out("another directory stands at this path than when its store was made; undo asks before it writes here")
+        out(
+            "another directory stands at this path than when its store was made; "
+            "undo, redo and restore ask before they write here"
+        )
     if found.pending:
         out("an undo or restore was cut short; the next command that writes finishes it: ckpt save")
     if found.uncovered:

@@ -68,12 +68,8 @@ def _answer(ctx: click.Context, words: tuple[str, ...], flags: dict[str, Any], v
     named, typed = _split(call, words)
     selector = _selector(call, named, call.relative([*typed, *(paths_of(ctx) or ())]), flags)
     place = call.place()
-    if place.state == "remade" and not flags["dry_run"]:
-        call.confirm(
-            f"{phrase.directory(place.root)} is another directory than when its store was made: "
-            f"{verb} would write the old one's files here",
-            yes=flags["yes"],
-        )
+    if not flags["dry_run"]:
+        ask_where_remade(call, verb, yes=flags["yes"])
     workspace = call.workspace(write=not flags["dry_run"])
     started = open_turns(workspace)
     before = workspace.timeline(started)
@@ -103,6 +99,17 @@ def _answer(ctx: click.Context, words: tuple[str, ...], flags: dict[str, Any], v
         return 0
     _say(call, workspace, result, verb, named is None, before)
     return 0
+
+
+def ask_where_remade(call: Call, verb: str, *, yes: bool) -> None:
+    """Ask before files of a store go into another directory than the one it was made for. Raises `NeedsPerson`."""
+    place = call.place()
+    if place.state == "remade":
+        call.confirm(
+            f"{phrase.directory(place.root)} is another directory than when its store was made: "
+            f"{verb} would write the old one's files here",
+            yes=yes,
+        )
 
 
 def _split(call: Call, words: tuple[str, ...]) -> tuple[Turns | None, list[str]]:
