@@ -14,7 +14,7 @@ from checkpointer.cli.patch import Changes, Delta, Read, deltas, patch, stat
 from checkpointer.cli.titles import Call as Called
 from checkpointer.cli.titles import Title
 from checkpointer.errors import CheckpointerError, Usage
-from checkpointer.viewer.page import LINES, File, Item, Page, Step, write
+from checkpointer.viewer.page import BEGINNING, LINES, File, Item, Page, Step, write
 from checkpointer.workspace.entry import show
 
 if TYPE_CHECKING:
@@ -32,17 +32,40 @@ _STATES = {"back": "undone", "left": "left by an undo"}
 
 
 def save(target: str, workspace: Workspace, timeline: Timeline, rows: Iterable[Row], names: Mapping[str, Title]) -> int:
-    """Write the page of these rows; its size in bytes. An existing file is replaced in one step.
+    """Write the page of these rows; its size in bytes. A page written before is replaced in one step.
 
-    Raises Usage where `target` is no place for it.
+    Raises Usage where `target` is no place for it, or something else stands there: no checkpoint need hold that.
     """
     path = os.path.abspath(target)
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
         raise Usage(f"--html {target}: give the name of a file in a directory that exists", kept="nothing was written")
+    if os.path.lexists(path) and not _is_page(path):
+        raise Usage(
+            f"--html {target}: that is there already, and is no page that ckpt wrote",
+            kept="nothing was written",
+            next=(f"ckpt log --html {phrase.shell(os.fsencode(_free(target)))}",),
+        )
     data = write(gather(workspace, timeline, list(rows), names))
     with disk.plain_errors(target):
         disk.replace(path, data, mode=0o600, durable=False)
     return len(data)
+
+
+def _is_page(path: str) -> bool:
+    """Is this a page that was written here before? A link to one is not: it would be replaced, not what it names."""
+    wanted = BEGINNING.encode()
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as f:
+            return f.read(len(wanted)) == wanted
+    except OSError:
+        return False
+
+
+def _free(target: str) -> str:
+    """A name beside `target` that nothing has."""
+    stem = target.removesuffix(".html")
+    names = (f"{stem}-{n}.html" if n else f"{stem}.html" for n in range(1000))
+    return next((name for name in names if not os.path.lexists(name)), "FILE")
 
 
 def gather(workspace: Workspace, timeline: Timeline, rows: list[Row], names: Mapping[str, Title]) -> Page:

@@ -65,6 +65,10 @@ class Page(NamedTuple):
     items: Sequence[Item]
 
 
+BEGINNING = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="ckpt">'
+"""How every page begins: by it a page is known for one that may be written anew."""
+
+
 def text(value: str) -> str:
     """Foreign text, safe in HTML; what would not be seen, or would turn the line around, is shown as its number."""
     return html.escape("".join(c if _visible(c) else f"\\u{ord(c):04x}" for c in value), quote=True)
@@ -81,7 +85,7 @@ def _style() -> str:
 def render(page: Page) -> Iterator[str]:
     """The page, in parts."""
     yield (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"{BEGINNING}"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
         '<meta name="color-scheme" content="light dark"><meta name="referrer" content="no-referrer">'

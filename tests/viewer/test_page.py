@@ -148,6 +148,23 @@ def test_where_it_cannot_be_written(told: World, tmp_path: Path) -> None:
     assert "give the name of a file" in told.ckpt("log", "--html", str(tmp_path / "no" / "x"), ok=2).err
 
 
+def test_only_a_page_is_replaced(told: World, tmp_path: Path) -> None:
+    target = tmp_path / "ign"
+    target.write_text("the only copy")
+    refused = told.ckpt("log", "--html", str(target), ok=2).err
+    assert f"{target}: that is there already" in refused
+    assert f"ckpt log --html {target}.html" in refused
+    assert target.read_text() == "the only copy"
+    page, link = tmp_path / "page.html", tmp_path / "link"
+    link.symlink_to(page)
+    assert "that is there already" in told.ckpt("log", "--html", str(link), ok=2).err
+    assert link.is_symlink()
+    told.ckpt("log", "--html", str(page))
+    page.write_bytes(page.read_bytes()[:-1])
+    told.ckpt("log", "--html", str(page))
+    assert page.read_bytes().endswith(b"</html>\n")
+
+
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no chromium here")
 def test_a_browser_shows_it(told: World, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
