@@ -67,7 +67,7 @@ def drifted(workspace: Workspace, number: int) -> set[bytes]:
     """The paths that differ from checkpoint `number` without an operation or a run to explain it."""
     store = workspace.store
     found: set[bytes] = set()
-    before = store.tree(store.by_number(number))
+    before = seen = store.tree(store.by_number(number))
     for checkpoint in store.checkpoints():
         if checkpoint.number <= number:
             continue
@@ -75,10 +75,12 @@ def drifted(workspace: Workspace, number: int) -> set[bytes]:
         if checkpoint.kind not in OPERATIONS and not checkpoint.meta.steps:
             found |= diff(before, after).keys()
         before = after
-    now = diff(before, workspace.look().tree)
+    present = workspace.look().tree
+    now = diff(before, present)
     taken = [path for at, path in taken_out(store.directory) if number <= at]
     # A purge took them out of the checkpoint, not from the disk: that they stand there is no change.
-    return found | {p for p, (old, _) in now.items() if old is not None or not any(below(p, top) for top in taken)}
+    found |= {p for p, (old, _) in now.items() if old is not None or not any(below(p, top) for top in taken)}
+    return found & diff(seen, present).keys()  # what came and went again is as the run saw it
 
 
 def is_empty(workspace: Workspace) -> bool:

@@ -165,6 +165,21 @@ def test_an_undo_while_it_works_is_noted(place: World) -> None:
     assert place.read("a") == b"1"
 
 
+def test_what_came_and_went_again_is_no_drift(place: World) -> None:
+    place.write("a", "1")
+    with opened() as run:
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    place.write("b", "for a while")
+    place.ckpt("save")
+    place.rm("b")
+    with opened() as run:
+        assert run.state.commit is not None
+    place.write("a", "3")
+    place.ckpt("save")
+    with pytest.raises(Drift, match="a"), opened():
+        pass
+
+
 def test_files_that_somebody_changed_since_are_asked_about(place: World) -> None:
     place.write("a", "1")
     with opened() as run:
