@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer import disk, redaction
+from checkpointer import disk
 from checkpointer.config import Config
 from checkpointer.errors import Failed, ReadOnlyStore, Usage
 from checkpointer.lock import Lock
@@ -228,6 +229,11 @@ def sweep() -> None:
 def configuration() -> Config:
     """The configuration in force; what it says of secrets is in force from here on."""
     found = Config()
+    usual = all(found.origin(name) == "default" for name in ("secrets.redact", "secrets.pattern"))
+    if usual and "checkpointer.redaction" not in sys.modules:
+        return found  # its own rules will be in force when it is loaded
+    from checkpointer import redaction
+
     try:
         redaction.use(redaction.rules(bool(found["secrets.redact"]), str(found["secrets.pattern"])))
     except ValueError as e:

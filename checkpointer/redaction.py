@@ -9,26 +9,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 MARK: Final = "[redacted: "
 """What every mark begins with."""
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """A shape. Texts that hold none of `needles` (lower case, looked for in lower case) are not searched. If `pattern`
-    has a group, only that is the secret.
+    has a group, only that is the secret. It is compiled when a text holds a needle: most never do.
     """
 
     name: str
     needles: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: str
+    flags: int
 
 
 def _rule(name: str, needles: str, pattern: str, flags: int = 0) -> Rule:
-    return Rule(name, tuple(needles.split()), re.compile(pattern, flags))
+    return Rule(name, tuple(needles.split()), pattern, flags)
 
 
 _WORD = r"(?<![A-Za-z0-9_-])"
@@ -76,8 +75,7 @@ NAMES: Final = frozenset(
 _NAME_NEEDLES = ("key", "token", "auth", "secret", "cookie", "credential", "passphrase", "passw")
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """What is taken out. `extra` are patterns of the user's; without `on`, nothing is."""
 
     on: bool = True
@@ -149,7 +147,7 @@ def _refers(text: str) -> bool:
 
 def _text(text: str, shapes: list[Rule], extra: tuple[re.Pattern[str], ...]) -> str:
     for rule in shapes:
-        text = rule.pattern.sub(_replaced(rule.name), text)
+        text = re.compile(rule.pattern, rule.flags).sub(_replaced(rule.name), text)
     for pattern in extra:
         text = pattern.sub(_replaced("configured"), text)
     return text
