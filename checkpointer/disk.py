@@ -193,19 +193,8 @@ def replace(
     name = os.fsdecode(target)
     directory = os.path.dirname(name) or "."
     beside = f"{name}.{os.getpid()}.tmp" if temporary is None else os.path.join(directory, temporary)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(beside)  # ours, from a process that had this number before
-    fd = create(beside, mode=mode)
+    _write_beside(beside, data, mode, durable, owner)
     try:
-        try:
-            if owner is not None:
-                os.fchown(fd, *owner)
-                os.fchmod(fd, mode)  # giving a file away takes its special bits
-            write_all(fd, data)
-            if durable:
-                sync(fd, beside)
-        finally:
-            os.close(fd)
         rename(beside, name)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -213,6 +202,63 @@ def replace(
         raise
     if durable:
         sync_directory(directory)
+
+
+def _write_beside(beside: str, data: bytes, mode: int, durable: bool, owner: tuple[int, int] | None) -> None:
+    """Write a temporary file; on an error it is removed."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside)  # ours, from a process that had this number before
+    fd = create(beside, mode=mode)
+    try:
+        _fill(fd, beside, data, mode, durable, owner)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _fill(fd: int, path: str, data: bytes, mode: int, durable: bool, owner: tuple[int, int] | None) -> None:
+    """Give a new file its owner and its content, and close it."""
+    try:
+        if owner is not None:
+            os.fchown(fd, *owner)
+            os.fchmod(fd, mode)  # giving a file away takes its special bits
+        write_all(fd, data)
+        if durable:
+            sync(fd, path)
+    finally:
+        os.close(fd)
+
+
+def place(
+    path: AnyPath,
+    data: bytes,
+    *,
+    mode: int = PRIVATE_FILE,
+    owner: tuple[int, int] | None = None,
+    temporary: str,
+) -> None:
+    """Make a durable file, whole or not at all, under a name that nothing has: fails where the name exists.
+
+    A link under that name, even a dangling one, is not followed. `owner` and `temporary` are those of `replace`. Where
+    the file system knows no second names a kill may leave part of the file. Raises FileExistsError, OSError.
+    """
+    name = os.fsdecode(os.fspath(path))
+    directory = os.path.dirname(name) or "."
+    beside = os.path.join(directory, temporary)
+    if os.path.lexists(name):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+    _write_beside(beside, data, mode, True, owner)
+    try:
+        link(beside, name)
+    except OSError as e:
+        if e.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        _fill(create(name, mode=mode), name, data, mode, True, owner)
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+    sync_directory(directory)
 
 
 def open_lock(path: AnyPath) -> int:

@@ -119,7 +119,7 @@ def _say_installed(call: Call, recipe: Any, site: Any, found: Any, trusted: list
         call.out.document({**document(recipe, found), "by_hand": hand, "trusted": trusted or []})
         return
     for path, count in found.entries.items():
-        backup = f" (as it was: {shown(found.backups[0])})" if found.backups else ""
+        backup = f" (as it was: {shown(found.backups[0].path)})" if found.backups else ""
         call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} in {shown(path)}{backup}")
     for path in found.aside:
         call.out.line(f"{recipe.name}: a file of ckpt had been changed; as it was: {shown(path)}")

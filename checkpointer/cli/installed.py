@@ -63,9 +63,10 @@ def shared_site(call: Call) -> Site | None:
 
 def show(call: Call, recipe: Recipe, found: Plan) -> int:
     """What would be written, as a difference."""
+    from checkpointer.agents.installation import copies
     from checkpointer.agents.installation.installing import difference
 
-    changes = [c for c in found.changes if not c.path.name.endswith(".before-ckpt")]
+    changes = [c for c in found.changes if not copies.is_name(c.path)]
     text = difference(changes)
     if call.out.json:
         call.out.document({**document(recipe, found), "dry_run": True, "diff": text})
@@ -82,7 +83,8 @@ def document(recipe: Recipe, found: Plan) -> dict[str, Any]:
         "agent": recipe.name,
         "changed": [str(c.path) for c in found.changes],
         "hooks": {str(p): n for p, n in found.entries.items()},
-        "backups": [str(p) for p in found.backups],
+        "backups": [str(c.path) for c in found.backups],
+        "copies_kept": {str(p): why for p, why in found.kept.items()},
         "moved_aside": [str(p) for p in found.aside],
     }
 

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @click.option("-n", "--dry-run", is_flag=True, help="Print the difference, write nothing.")
 @click.pass_obj
 def uninstall(call: Call, agents: tuple[str, ...], every: bool, scope: str | None, dry_run: bool) -> int:
-    """Take ckpt out of AGENT's configuration. Every other byte stays as it is; your checkpoints stay too."""
+    """Take ckpt out of AGENT's configuration. Every other byte stays as it is; your checkpoints stay too.
+
+    The copy kept beside a configuration goes where the configuration is again what the copy holds; else it stays.
+    """
     if not dry_run:
         call.person_only("uninstall")
     if bool(agents) == every:
@@ -65,7 +68,7 @@ def _uninstall(call: Call, recipe: Recipe, site: Site, dry_run: bool, silent: bo
     from checkpointer.agents.installation import installing, plan
 
     found = plan.uninstall(recipe, site) if dry_run else installing.uninstall(recipe, site)
-    if silent and not found.changes:
+    if silent and not found.changes and not found.kept:
         return 0
     if dry_run:
         show(call, recipe, found)
@@ -82,6 +85,8 @@ def _say_uninstalled(call: Call, recipe: Recipe, site: Site, found: Plan) -> Non
         what = "which held nothing else and is removed" if path in gone else "every other byte stays"
         call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} out of {shown(path)}, {what}")
     say_owned(call, recipe, found.owned, "removed")
+    for path, why in found.kept.items():
+        call.out.line(f"{recipe.name}: the copy {shown(path)} stays: {why}")
     for path in found.aside:
         call.out.line(f"{recipe.name}: a file of ckpt had been changed; it is kept as {shown(path)}")
     if not found.changes:

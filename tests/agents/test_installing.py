@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_editing import json_texts
 
-from checkpointer.agents.installation import installing, ledger, plan, standing
+from checkpointer.agents.installation import copies, installing, ledger, standing
 from checkpointer.agents.recipes.catalogue import named
 from checkpointer.agents.recipes.recipe import Caller, Merged, Owned, Recipe, Site
 from checkpointer.errors import Unconfigurable, Usage
@@ -101,7 +101,7 @@ def test_any_configuration_comes_back(case: tuple[str, str], name: str, edit_our
             assert form == "jsonc"
             assert part.form == "json"
             return
-        backup = plan.backup_of(part.path)
+        backup = copies.first(part.path)
         assert backup.read_bytes() == text.encode()
         other = base / "other" / "ckpt"
         if edit_ours:  # another version, another place
@@ -125,7 +125,7 @@ def test_what_others_wrote_since_stays(tmp_path: Path) -> None:
     assert path.read_text() == CONFIGURATIONS["claude"][".claude/settings.json"].replace(
         '"model": "opus"', '"model":   "haiku"'
     )
-    assert not plan.backup_of(path).exists()
+    assert copies.first(path).read_text() == CONFIGURATIONS["claude"][".claude/settings.json"]
 
 
 def test_what_others_put_into_a_file_of_ours_stays(tmp_path: Path) -> None:
@@ -152,10 +152,76 @@ def test_no_copy_is_removed_that_is_the_only_one(tmp_path: Path) -> None:
     installing.install(claude, where, caller(tmp_path))
     path.unlink()
     installing.uninstall(claude, where)
-    assert plan.backup_of(path).read_bytes() == was
+    assert copies.first(path).read_bytes() == was
     path.write_bytes(was)
     installing.uninstall(claude, where)
-    assert not plan.backup_of(path).exists()
+    assert copies.first(path).read_bytes() == was  # a person's by now
+
+
+def test_a_copy_stays_where_the_configuration_is_not_what_it_was(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    configured(claude, tmp_path)
+    path = where.home / ".claude" / "settings.json"
+    was = path.read_bytes()
+    installing.install(claude, where, caller(tmp_path))
+    value = json.loads(path.read_bytes())
+    path.write_text(json.dumps({"hooks": value["hooks"]}))  # another program dropped the rest
+    found = installing.uninstall(claude, where)
+    assert "ckpt" not in path.read_text()
+    assert list(found.kept) == [copies.first(path)]
+    assert copies.first(path).read_bytes() == was
+
+
+def test_a_copy_is_never_written_again(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    configured(claude, tmp_path)
+    path = where.home / ".claude" / "settings.json"
+    was = path.read_bytes()
+    installing.install(claude, where, caller(tmp_path))
+    path.write_text("{}\n")  # somebody began anew
+    found = installing.install(claude, where, caller(tmp_path))
+    second = path.with_name("settings.json.before-ckpt.2")
+    assert [c.path for c in found.backups] == [second]
+    assert (copies.first(path).read_bytes(), second.read_text()) == (was, "{}\n")
+    found = installing.uninstall(claude, where)
+    assert (path.read_text(), second.exists(), list(found.kept)) == ("{}\n", False, [copies.first(path)])
+    assert copies.first(path).read_bytes() == was
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link", "directory", "same content"])
+def test_what_has_the_name_of_a_copy_is_left_alone(tmp_path: Path, kind: str) -> None:
+    where = site(tmp_path)
+    configured(claude, tmp_path)
+    path = where.home / ".claude" / "settings.json"
+    taken = copies.first(path)
+    if kind in ("file", "same content"):
+        taken.write_bytes(path.read_bytes() if kind == "same content" else b"mine")
+    elif kind == "directory":
+        taken.mkdir()
+    else:
+        taken.symlink_to("../diary")
+    if kind == "link":
+        (where.home / "diary").write_text("mine")
+    was = contents(where.home)
+    found = installing.install(claude, where, caller(tmp_path))
+    assert [c.path.name for c in found.backups] == ["settings.json.before-ckpt.2"]
+    there = contents(where.home)
+    assert {n: there[n] for n in was if n != ".claude/settings.json"} == {
+        n: c for n, c in was.items() if n != ".claude/settings.json"
+    }
+    installing.uninstall(claude, where)
+    assert contents(where.home) == was
+
+
+def test_a_link_that_a_person_made_of_our_file_stays(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    installing.install(claude, where, caller(tmp_path))
+    path, target = where.home / ".claude" / "settings.json", tmp_path / "dotfiles.json"
+    path.rename(target)
+    path.symlink_to(target)
+    installing.uninstall(claude, where)
+    assert path.is_symlink()
+    assert json.loads(target.read_text()) == {}
 
 
 def test_a_spoiled_copy_is_not_asked(tmp_path: Path) -> None:
@@ -164,7 +230,7 @@ def test_a_spoiled_copy_is_not_asked(tmp_path: Path) -> None:
     path = where.home / ".gemini" / "settings.json"
     was = path.read_bytes()
     installing.install(gemini, where, caller(tmp_path))
-    plan.backup_of(path).write_bytes(b"\xff{")
+    copies.first(path).write_bytes(b"\xff{")
     installing.uninstall(gemini, where)
     assert path.read_bytes() == was
 

@@ -22,12 +22,16 @@ LARGEST = 16 << 20
 
 @dataclass(frozen=True)
 class Change:
-    """`path` should hold `after` where it holds `before`; None stands for no file. `mode` is for a new file."""
+    """`path` should hold `after` where it holds `before`; None stands for no file. `mode` is for a new file.
+
+    With `new` it is made under a name that nothing has, not even a link, or not at all.
+    """
 
     path: Path
     before: bytes | None
     after: bytes | None
     mode: int = 0o644
+    new: bool = False
 
 
 def umask() -> int:
@@ -109,15 +113,19 @@ def _make(change: Change) -> None:
     for directory in missing_directories(change.path):
         disk.make_directory(directory, mode=0o777 & ~umask())
         _give(directory)
-    target = Path(os.path.realpath(change.path))
+    if change.new:
+        target = change.path.parent.resolve() / change.path.name
+    else:
+        target = Path(os.path.realpath(change.path))
     owner: tuple[int, int] | None
-    if target.exists():
+    if not change.new and target.exists():
         st = os.stat(target)
         mode, owner = stat.S_IMODE(st.st_mode), (st.st_uid, st.st_gid)
     else:
         mode, owner = change.mode & (~umask() | 0o600), _owner_of(target.parent)
     name = f".{target.name}.ckpt-{os.getpid()}.tmp"
-    disk.replace(target, change.after, mode=mode, owner=owner, temporary=name)
+    write = disk.place if change.new else disk.replace
+    write(target, change.after, mode=mode, owner=owner, temporary=name)
 
 
 def _owner_of(directory: Path) -> tuple[int, int] | None:
@@ -133,10 +141,10 @@ def _give(directory: Path) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Remove what a kill left beside a file. Nobody else may be at work on it."""
-    target = Path(os.path.realpath(path))
-    ours = re.compile(rf"\.{re.escape(target.name)}\.ckpt-\d+\.tmp")
-    with contextlib.suppress(OSError):
-        for name in os.listdir(target.parent):
-            if ours.fullmatch(name):
-                disk.remove(target.parent / name, missing_ok=True)
+    """Remove what a kill left beside a file, or beside the file that it links to. Nobody else may be at work on it."""
+    for target in {path, Path(os.path.realpath(path))}:
+        ours = re.compile(rf"\.{re.escape(target.name)}(?:\.before-ckpt(?:\.\d+)?)?\.ckpt-\d+\.tmp")
+        with contextlib.suppress(OSError):
+            for name in os.listdir(target.parent):
+                if ours.fullmatch(name):
+                    disk.remove(target.parent / name, missing_ok=True)

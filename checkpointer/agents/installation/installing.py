@@ -56,6 +56,7 @@ def _noted(recipe: Recipe, site: Site, caller: Caller, found: Plan, known: Insta
     missing = {str(d) for made in found.changes for d in change.missing_directories(made.path)}
     own = {str(p) for p in found.owned}
     digests = {str(c.path): ledger.digest(c.after) for c in found.changes if c.after is not None and str(c.path) in own}
+    copies = {str(c.path): ledger.digest(c.data) for c in found.backups}
     return Installed(
         agent=noted.agent,
         directory=noted.directory,
@@ -65,6 +66,7 @@ def _noted(recipe: Recipe, site: Site, caller: Caller, found: Plan, known: Insta
         created=sorted({*noted.created, *map(str, found.created)}),
         directories=sorted({*noted.directories, *missing}, key=lambda d: (d.count("/"), d)),
         digests={**noted.digests, **digests},
+        copies={**{n: d for n, d in noted.copies.items() if n not in copies}, **copies},
     )
 
 
@@ -92,6 +94,7 @@ def _refused(then: Callable[[], None]) -> Iterator[None]:
 def uninstall(recipe: Recipe, site: Site) -> Plan:
     """Take out what is ours; every other byte stays as it is. What somebody changed in a file of ours is moved aside.
 
+    A copy of the configuration as it was goes only where the configuration is that again, byte for byte.
     Raises Unconfigurable, with nothing written; Busy.
     """
     directory = recipe.directory(site)
@@ -111,7 +114,6 @@ def uninstall(recipe: Recipe, site: Site) -> Plan:
 def _sweep(found: Plan) -> None:
     for path in found.touched:
         change.sweep(path)
-        change.sweep(plan.backup_of(path))
 
 
 def _remove_empty(directories: list[Path]) -> None:

@@ -1,6 +1,7 @@
 """What was put into which agent's configuration: durable before the first file is touched, gone after the last.
 
-It lies with the stores. Losing it costs little: an uninstall then leaves directories that it might have made.
+It lies with the stores. Losing it costs little: an uninstall then leaves directories and copies that it
+might have made.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ SCHEMA = 1
 
 @dataclass
 class Installed:
-    """One install: `created` are files, `directories` the ones made for them, `digests` what our own files held."""
+    """One install: `created` are files, `directories` the ones made for them, `digests` what our own files held.
+
+    `copies` are the files that hold a configuration as it was before us, the oldest first, and the digest of each.
+    """
 
     agent: str
     directory: str
@@ -28,6 +32,7 @@ class Installed:
     created: list[str] = field(default_factory=list)
     directories: list[str] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
     schema: int = SCHEMA
 
 

@@ -9,33 +9,32 @@ from pathlib import Path
 from checkpointer.agents.editing import document
 from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import holds, ours_in
-from checkpointer.agents.installation import change, ledger
+from checkpointer.agents.installation import change, copies, ledger
 from checkpointer.agents.installation.change import Change
+from checkpointer.agents.installation.copies import Copy
 from checkpointer.agents.installation.ledger import Installed
 from checkpointer.agents.recipes.recipe import Caller, Merged, Owned, Recipe, Site, path_in
 from checkpointer.errors import Unconfigurable
 
-BEFORE = ".before-ckpt"
-"""The suffix of the file beside a configuration that holds it as it was before us."""
 EDITED = ".edited"
 """The suffix of what was ours and was changed since: it is moved aside, not removed."""
 
 
 @dataclass
 class Plan:
-    """The changes in the order in which they are made. `entries`: how many hooks go into, or out of, which file."""
+    """The changes in the order in which they are made. `entries`: how many hooks go into, or out of, which file.
+
+    `backups` hold a configuration as it is before an install; `kept` are copies that an uninstall leaves, and why.
+    """
 
     changes: list[Change] = field(default_factory=list)
     entries: dict[Path, int] = field(default_factory=dict)
     owned: list[Path] = field(default_factory=list)
-    backups: list[Path] = field(default_factory=list)
+    backups: list[Copy] = field(default_factory=list)
+    kept: dict[Path, str] = field(default_factory=dict)
     aside: list[Path] = field(default_factory=list)
     created: list[Path] = field(default_factory=list)
     touched: list[Path] = field(default_factory=list)
-
-
-def backup_of(path: Path) -> Path:
-    return path.with_name(path.name + BEFORE)
 
 
 def install(recipe: Recipe, site: Site, caller: Caller) -> Plan:
@@ -49,7 +48,7 @@ def install(recipe: Recipe, site: Site, caller: Caller) -> Plan:
             if isinstance(part, Owned):
                 _own(plan, part, known)
             else:
-                _merge(plan, part, recipe, site)
+                _merge(plan, part, recipe, site, known)
             for made in plan.changes:
                 change.check(made, site.project)
         except Unfit as e:
@@ -101,46 +100,57 @@ def _edited(part: Owned, data: bytes, known: Installed | None) -> bool:
     return data != part.content and (known is None or known.digests.get(str(part.path)) != ledger.digest(data))
 
 
-def _merge(plan: Plan, part: Merged, recipe: Recipe, site: Site) -> None:
+def _merge(plan: Plan, part: Merged, recipe: Recipe, site: Site, known: Installed | None) -> None:
     data = change.read(part.path)
     text = document.text_of(data) if data is not None else part.skeleton
     value = document.value_of(part.form, text)
     if data is not None and holds(value, part.entries, recipe.ours):
         return
-    kept = change.read(backup_of(part.path))
-    if any(ours_in(value, recipe.ours)):
-        base = _restored(part, recipe, site, text, kept)
-    else:
-        base, kept = text, None  # a copy of what stands here now, not of what stood here once
+    found = copies.ours(part.path, known.copies if known is not None else {})
+    mine = any(ours_in(value, recipe.ours))
+    base = _restored(part, recipe, site, text, found or _unnoted(part, known)) if mine else text
     if data is None:
         plan.created.append(part.path)
-    elif kept is None and not (base != text and _says_nothing(part, base)):
-        backup = backup_of(part.path)
-        plan.changes.append(Change(backup, change.read(backup), base.encode(), 0o600))
-        plan.backups.append(backup)
+    elif not (mine and (found or _says_nothing(part, base))):
+        _keep(plan, part, base.encode(), found)
     plan.entries[part.path] = len(part.entries)
     plan.changes.append(Change(part.path, data, document.added(part.form, base, part.entries).encode()))
 
 
-def _restored(part: Merged, recipe: Recipe, site: Site, text: str, kept: bytes | None) -> str:
+def _keep(plan: Plan, part: Merged, data: bytes, found: list[Copy]) -> None:
+    """Keep a copy, if none there holds these bytes; one that is there is never written again."""
+    copy = next((c for c in found if c.data == data), None)
+    if copy is None:
+        copy = copies.new(part.path, data)
+        plan.changes.append(copy.made())
+    plan.backups.append(copy)
+
+
+def _unnoted(part: Merged, known: Installed | None) -> list[Copy]:
+    """Where the ledger is lost: what looks like a copy, to be read and no more."""
+    copy = copies.perhaps(part.path) if known is None else None
+    return [copy] if copy is not None else []
+
+
+def _restored(part: Merged, recipe: Recipe, site: Site, text: str, found: list[Copy]) -> str:
     """The text as it was before us; where others changed it since, without what is ours."""
-    before = _readable(part, kept)
-    if before is not None:
-        value = document.value_of(part.form, text)
-        for called in {path_in(found) for found in ours_in(value, recipe.ours)}:
-            caller = Caller(called if os.path.isabs(called) else "")
-            for other in (*recipe.parts(recipe, site, caller), *recipe.elsewhere(recipe, site, caller)):
-                if isinstance(other, Merged) and other.path == part.path and _written(other, before) == text:
-                    return before
-    return document.removed(part.form, text, recipe.ours, before)
+    readable = [old for copy in found if (old := _readable(part, copy.data)) is not None]
+    value = document.value_of(part.form, text)
+    for called in {path_in(mine) for mine in ours_in(value, recipe.ours)} if readable else ():
+        caller = Caller(called if os.path.isabs(called) else "")
+        for other in (*recipe.parts(recipe, site, caller), *recipe.elsewhere(recipe, site, caller)):
+            if isinstance(other, Merged) and other.path == part.path:
+                for before in readable:
+                    if _written(other, before) == text:
+                        return before
+    return document.removed(part.form, text, recipe.ours, readable[0] if readable else None)
 
 
-def _readable(part: Merged, kept: bytes | None) -> str | None:
-    """The copy as text; None where there is none, or where somebody has spoiled it."""
+def _readable(part: Merged, kept: bytes) -> str | None:
+    """A copy as text; None where somebody has spoiled it."""
     try:
-        before = document.text_of(kept) if kept is not None else None
-        if before is not None:
-            document.value_of(part.form, before)
+        before = document.text_of(kept)
+        document.value_of(part.form, before)
     except Unfit:
         return None
     return before
@@ -164,7 +174,7 @@ def uninstall(recipe: Recipe, site: Site) -> Plan:
             if isinstance(part, Owned):
                 _disown(plan, rest, part, known)
             else:
-                _unmerge(plan, rest, part, recipe, site)
+                _unmerge(plan, rest, part, recipe, site, known)
             for made in (*plan.changes, *rest):
                 change.check(made, site.project)
         except Unfit as e:
@@ -198,22 +208,31 @@ def _disown(plan: Plan, rest: list[Change], part: Owned, known: Installed | None
     rest.append(Change(part.path, data, None, part.mode))
 
 
-def _unmerge(plan: Plan, rest: list[Change], part: Merged, recipe: Recipe, site: Site) -> None:
-    backup = backup_of(part.path)
-    kept = change.read(backup)
-    data = change.read(part.path)
-    ours = []
-    if data is not None:
-        text = document.text_of(data)
-        ours = list(ours_in(document.value_of(part.form, text), recipe.ours))
-    if kept is not None and (ours or kept == data):  # else it may be the only copy of what somebody removed
-        rest.append(Change(backup, kept, None))
-    if not ours:
-        return
-    left = _restored(part, recipe, site, text, kept)
-    plan.entries[part.path] = len(ours)
-    alone = kept is None and _says_nothing(part, left)
-    plan.changes.append(Change(part.path, data, None if alone else left.encode()))
+def _unmerge(plan: Plan, rest: list[Change], part: Merged, recipe: Recipe, site: Site, known: Installed | None) -> None:
+    found = copies.ours(part.path, known.copies if known is not None else {})
+    unnoted = _unnoted(part, known)
+    data = left = change.read(part.path)
+    text = document.text_of(data) if data is not None else ""
+    count = len(list(ours_in(document.value_of(part.form, text), recipe.ours))) if data is not None else 0
+    if count:
+        base = _restored(part, recipe, site, text, found or unnoted)
+        left = None if _alone(part, base, found, known) else base.encode()
+        plan.entries[part.path] = count
+        plan.changes.append(Change(part.path, data, left))
+    for copy in found:
+        if copy.data == left:
+            rest.append(copy.gone())
+        else:
+            plan.kept[copy.path] = "the file now is not byte for byte what it holds"
+    for copy in unnoted if count else ():
+        plan.kept[copy.path] = "it is not noted whether ckpt made it"
+
+
+def _alone(part: Merged, left: str, found: list[Copy], known: Installed | None) -> bool:
+    """Did only we make a file, and is nothing of others in it? A link stays: a person made that."""
+    if found or not _says_nothing(part, left) or part.path.is_symlink():
+        return False
+    return str(part.path) in known.created if known is not None else not os.path.lexists(copies.first(part.path))
 
 
 def _says_nothing(part: Merged, text: str) -> bool:
