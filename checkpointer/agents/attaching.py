@@ -183,10 +183,16 @@ def _again(
         found.cut = settle(Scene(pen, files, None, "keep"))
         found.session = pending.rebuilt(log, pen.folded, intake.place)
         found.session.open = False
-        if before is not None:
-            found.session.slots, found.session.shape = before.slots, before.shape
+        _carry(before, found.session)
     found.session.epoch, found.session.owner, found.session.released = pen.epoch, _owner(pen.state), False
     return found
+
+
+def _carry(before: Session | None, session: Session) -> None:
+    """What no log tells: which reports were taken in, and what was asked."""
+    if before is not None:
+        session.slots, session.shape = before.slots, before.shape
+        session.answered, session.asked = before.answered, before.asked
 
 
 def _liveness(state: RunState) -> lease.Liveness:
@@ -222,7 +228,9 @@ def interrupted(workspace: Workspace, intake: Intake, session: Session) -> tuple
         files = Files(workspace, session.run, session.handle)
         files.take_up(pen.state)
         settled = settle(Scene(pen, files, None, "keep"))
-        return pending.rebuilt(log, pen.folded, intake.place), settled
+        again = pending.rebuilt(log, pen.folded, intake.place)
+        _carry(session, again)
+        return again, settled
     finally:
         log.close()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from checkpointer.agents import redaction, typed
+from checkpointer.agents import answering, redaction
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Call, Report
 from checkpointer.run.session import Fact, Open, Session
@@ -33,11 +33,14 @@ class Draft:
     """What a batch of reports comes to. `owners` are the handles of the steps that own what changed up to now.
 
     `reads`: files must be read. `flushes`: the log is to be brought up to date. `asked` is a command that the person
-    typed; `turn` the handle of a turn whose changes are its own because no call of it was told.
+    typed, `again` that it was taken in before. Only `mine`, the report of the hook that is at work, can ask for one:
+    nobody waits for the answer to any other. `turn` is the handle of a turn whose changes are its own because no call
+    of it was told.
     """
 
     session: Session
     number: Callable[[], int]
+    mine: Report | None = None
     facts: list[Fact] = field(default_factory=list)
     begun: list[str] = field(default_factory=list)
     reads: bool = False
@@ -45,6 +48,7 @@ class Draft:
     interrupted: bool = False
     ended: str = ""
     asked: list[str] | None = None
+    again: bool = False
     prompted: bool = False
     turn: str = ""
     only_starts: bool = True
@@ -67,9 +71,9 @@ class Draft:
         self.session.take(fact)
 
 
-def draft(session: Session, reports: Sequence[Report], number: Callable[[], int]) -> Draft:
+def draft(session: Session, reports: Sequence[Report], number: Callable[[], int], mine: Report | None = None) -> Draft:
     """What these reports add to `session`, which takes it in. Raises what `number` raises."""
-    made = Draft(session, number)
+    made = Draft(session, number, mine)
     for report in reports:
         if _is_foreign(session, report):
             continue
@@ -123,23 +127,30 @@ def _prompt(made: Draft, report: Report) -> None:
     if report.subagent:
         made.add(report, {"f": "heard", "text": _words(text)})
         return
-    slot = _slot(report)
+    slot = answering.slot(report)
+    # An agent that hears nothing would give the model the same prompt, and it would be carried out twice.
+    call = answering.command(report)
+    if call is not None and answering.is_known(session, report):
+        made.again = made.again or report is made.mine
+        return
     if slot in session.slots and slot:
         return
     if not slot and session.open and session.steps == 0 and session.prompt == text[:200]:
         return
     made.reads = True
-    # An agent that hears nothing would give the model the same prompt, and it would be carried out twice.
-    made.asked = None if report.deaf else typed.call_of(text)
     if session.open:
         if session.loose:
             made.turn = f"t{session.turn}"
         _over(made, report)
-        if made.asked is not None:
+        if call is not None:
             made.add(report, {"f": "said", "text": None, "stop": "interrupted"})
-    if made.asked is None:
+    if call is None:
         made.prompted = True
         made.add(report, _turn(made, report, _words(text), slot))
+    elif report is made.mine:
+        made.asked = call
+        if answering.changes(call):
+            made.add(report, {"f": "asked", "slot": slot, "text": text})
 
 
 def _turn(made: Draft, report: Report, text: str | None, slot: str) -> Fact:
@@ -147,10 +158,6 @@ def _turn(made: Draft, report: Report, text: str | None, slot: str) -> Fact:
     if made.session.inside:  # the run began before anybody knew of this conversation
         fact.update(agent=made.session.agent, session=made.session.session)
     return fact
-
-
-def _slot(report: Report) -> str:
-    return report.turn or report.stamp
 
 
 def _words(text: str | None) -> str | None:
@@ -192,7 +199,7 @@ def _closing(made: Draft, report: Report) -> None:
 
 def _done(made: Draft, report: Report) -> None:
     """A turn that is told of when it is over: usually known, else known only by its ends."""
-    session, slot = made.session, _slot(report)
+    session, slot = made.session, answering.slot(report)
     if slot and slot in session.slots:
         if session.open and session.slots[-1] == slot:
             _closing(made, report)

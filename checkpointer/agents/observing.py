@@ -46,13 +46,14 @@ class Observer:
         self.intake = intake
         self.session = session
 
-    def work(self, reports: Sequence[Report], *, based: bool = False) -> Worked:
-        """Take reports in; what they come to is durable when this returns. `based`: the files were captured just now.
+    def work(self, reports: Sequence[Report], *, based: bool = False, mine: Report | None = None) -> Worked:
+        """Take reports in; what they come to is durable when this returns. `based`: the files were captured just now;
+        `mine` is the one that an answer is waited for.
 
         Raises what numbering a turn raises, and OSError where nothing can be written down.
         """
         told = self.session.told
-        made = draft(self.session, reports, self._number)
+        made = draft(self.session, reports, self._number, mine)
         worked = Worked(made)
         if made.reads and not based:
             self._capture(made, worked)

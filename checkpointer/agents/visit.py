@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer.agents import diary
+from checkpointer.agents import answering, diary
 from checkpointer.agents import sessions as directories
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Reply, Report
@@ -76,6 +76,10 @@ class Visit:
                 if waiting or mine:
                     return self._hold([*waiting, *(reports if mine else ())])
                 return Reply()
+        if answering.command(self.report) is not None:
+            words = answering.busy(intake.known(), self.report)
+            diary.write(self.store, self.report.agent, self.report.event, words)
+            return Reply(block=words)
         if mine:
             intake.add(self.report, needed=True)
         diary.write(self.store, self.report.agent, self.report.event, "left for the hook that is at work")
@@ -103,11 +107,12 @@ class Visit:
         if session is None or not self._goes_on(session) or self._released(session):
             session, based = self._attach(workspace)
         observer = Observer(workspace, self.intake, session)
-        worked = observer.work(reports, based=based)
+        cut = answering.cut_short(session)
+        worked = observer.work(reports, based=based, mine=self.report)
         self._after(workspace, observer, worked)
         for text in (*workspace.notices, *workspace.store.notices):
             diary.write(self.store, self.report.agent, self.report.event, text)
-        return self._reply(workspace, observer.session, worked)
+        return self._reply(workspace, observer.session, worked, cut)
 
     def _released(self, session: Session) -> bool:
         """Was the run let go, so that whoever goes on with it must claim it?"""
@@ -165,9 +170,10 @@ class Visit:
 
     # -- answering
 
-    def _reply(self, workspace: Workspace, session: Session, worked: Worked) -> Reply:
+    def _reply(self, workspace: Workspace, session: Session, worked: Worked, cut: str) -> Reply:
         from checkpointer.agents import protection, telling
 
+        assert self.intake is not None
         note = protection.load(self.root, self.store)
         if worked.trouble is not None:
             if note.lost(worked.trouble.message):
@@ -183,8 +189,16 @@ class Visit:
         if self._second:
             reply.person = "\n".join(filter(None, (reply.person, self._second)))
         if worked.draft.asked is not None:
-            reply.block = self._asked(worked.draft.asked, session.handle)
-        elif worked.draft.prompted:
+            reply.block = "\n".join(filter(None, (cut, self._asked(worked.draft.asked, session))))
+        elif worked.draft.again:
+            reply.block = answering.again(self.intake.place, session)
+        if cut or worked.draft.again:
+            self._answered(session)
+        if cut and not reply.block:
+            reply.person = "\n".join(filter(None, (reply.person, cut)))
+        if reply.block:
+            return reply
+        if worked.draft.prompted:
             told = (self._word(), telling.undone(workspace, worked.undone))
             reply.context = "\n\n".join(filter(None, told))
         return reply
@@ -199,13 +213,25 @@ class Visit:
             protection.save(self.root, self.store, note)
         return words
 
-    def _asked(self, words: list[str], run: str) -> str:
-        """The answer to a command that the person typed as a prompt."""
+    def _asked(self, words: list[str], session: Session) -> str:
+        """The answer to a command that the person typed as a prompt. The gate is held, and what was asked is noted."""
         from checkpointer.agents import asking
 
-        status, text = self.scene.ask(self.root, run, words)
+        assert self.intake is not None
+        status, text = self.scene.ask(self.root, session.handle, words)
         most = ANSWER if status == 0 else REFUSAL
-        return f"ckpt: {asking.shortened(text.rstrip(), most) or 'done'}"
+        answer = f"ckpt: {asking.shortened(text.rstrip(), most) or 'done'}"
+        if answering.changes(words):
+            answering.keep(self.intake.place, session, answer)
+            self._answered(session)
+        return answer
+
+    def _answered(self, session: Session) -> None:
+        """What was asked last has its answer: whoever asks after this asks anew."""
+        assert self.intake is not None
+        answering.close(session)
+        with contextlib.suppress(OSError):
+            self.intake.keep(session)
 
     def lost(self, error: CheckpointerError | OSError) -> Reply:
         """Nothing could be kept: noted, and told to the person once."""
@@ -220,6 +246,8 @@ class Visit:
         note = protection.load(self.root, self.store)
         note.lost(message)
         protection.save(self.root, self.store, note)
+        if answering.command(self.report) is not None:
+            return Reply(block=answering.failed(self.report, message))
         if self.report.kind in ("prompt", "session-start") and not self.report.subagent:
             return Reply(person=self._protection())
         return Reply()

@@ -38,6 +38,8 @@ from checkpointer.state import RunState
 
 WENT_ON = "its agent went on: only its end was not reported"
 GATE = "gate"
+_SILENT = ("asked",)
+"""Facts that hooks need to know, and that are no part of the run's history."""
 
 
 def folded(log: JsonlLog) -> Folded:
@@ -129,7 +131,7 @@ def flush(log: JsonlLog, place: Path, known: Folded | None = None) -> tuple[Fold
 
     Raises what `delegate` and appending raise; the journal stays then.
     """
-    facts, _ = sessions.journal(place)
+    facts = [fact for fact in sessions.journal(place)[0] if fact["f"] not in _SILENT]
     if known is None:
         known = folded(log)
     if not facts:

@@ -60,6 +60,9 @@ class Session:
     `known` is the number of the newest checkpoint that the facts know of, `commit` its id; `told` is the newest one
     that the agent was told of. `offset` counts the bytes of the journal that are in here. `released`: the run was let
     go; `inside`: it is one of `ckpt run`, under whose epoch hooks act.
+
+    `asked` is the newest command that was typed as a prompt and changes files: its `text`, `slot`, `at` and `name`, and
+    `until`, when it was answered, missing while it is carried out. `answered` are the prompts that asked for such.
     """
 
     run: str = ""
@@ -78,6 +81,8 @@ class Session:
     over: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
+    asked: dict[str, str] = field(default_factory=dict)
     known: int = 0
     commit: str = ""
     told: int = 0
@@ -117,6 +122,9 @@ class Session:
                 self.loose = self.loose or bool(fact.get("alone"))
         elif kind == "said" and fact.get("ctx", "main") == "main":
             self.open = False
+        elif kind == "asked":
+            self.asked = {"text": fact["text"], "slot": fact["slot"], "at": fact["at"], "name": fact["uid"]}
+            _remember(self.answered, prompt_name(fact["slot"], fact["text"]))
         commit = fact.get("commit")
         if commit:
             self.commit, self.known = commit[0], max(self.known, commit[1])
@@ -148,6 +156,11 @@ class Session:
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
+
+
+def prompt_name(slot: str, text: str) -> str:
+    """What a prompt that asked for something is remembered by."""
+    return f"{slot} {' '.join(text.split())}"
 
 
 def decode(data: bytes) -> Session:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
-from agents.hooking import Player, Told, told
+from agents.hooking import Player, Told, told, until
 from agents.test_hooks import Claude
 from harness.world import World
+
+from checkpointer.agents import visit
+from checkpointer.agents.dialects.report import Report
 
 
 @pytest.fixture
@@ -193,3 +199,91 @@ def test_what_the_log_tells_of_a_conversation(player: Player, claude: Claude) ->
     assert "claude r1" in shown
     assert "no files changed" in shown
     assert player.world.ckpt("show", "t2", "--json").json["prompt"] == "what did you do?"
+
+
+def test_a_prompt_that_is_reported_twice_is_carried_out_once(player: Player, claude: Claude) -> None:
+    for name in ("one", "two", "three"):
+        claude.more = {"prompt_id": name}
+        turn(claude, name, **{name: "x\n"})
+    claude.more = {"prompt_id": "p4"}
+    said = claude.prompt("ckpt undo")
+    assert "undid t3" in said["reason"]
+    assert claude.prompt("ckpt undo") == said
+    assert (player.world.root / "two").exists()
+    claude.more = {"prompt_id": "p5"}
+    assert "undid t2" in claude.prompt("ckpt undo")["reason"]
+    claude.more = {"prompt_id": "p6"}
+    redone = claude.prompt("/ckpt-redo")
+    assert "redid t2" in redone["reason"]
+    assert claude.prompt("/ckpt-redo") == redone
+    assert not (player.world.root / "three").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="nothing tells what a process has open")
+@pytest.mark.parametrize("name", ["p9", ""])
+def test_two_hooks_for_one_prompt_at_the_same_time(player: Player, claude: Claude, name: str) -> None:
+    """They wait at the gate of their run together, as the hooks of a person and of a project do."""
+    for words in ("one", "two", "three"):
+        turn(claude, words, **{words: "x\n"})
+    stdin = {"session_id": "s1", "cwd": claude.cwd, "prompt": "ckpt undo", **({"prompt_id": name} if name else {})}
+    (gate,) = player.world.store.glob("hooks/*/gate")
+    with open(gate, "r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        hooks = [player.spawn(Told("claude", "UserPromptSubmit", stdin)) for _ in range(2)]
+        with until("both wait at the gate") as done:
+            while not done(all(_waits(pid, gate) for pid, _ in hooks)):
+                pass
+        fcntl.flock(held, fcntl.LOCK_UN)  # the hooks are forks, and share what is open
+    said = []
+    for pid, read in hooks:
+        with open(read, "rb") as f:
+            said.append(json.loads(f.read()))
+        os.waitpid(pid, 0)
+    assert said[0] == said[1]
+    assert "undid t3" in said[0]["reason"]
+    assert (player.world.root / "two").exists()
+
+
+def _waits(pid: int, gate: Path) -> bool:
+    """Does a process have this file open?"""
+    return any(os.path.realpath(fd) == str(gate) for fd in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def test_a_hook_killed_before_it_did_what_was_asked(player: Player, claude: Claude) -> None:
+    """Whenever it dies: nothing is done twice, nothing is done later, and the person hears of it."""
+    turn(claude, "one", a="1\n")
+    turn(claude, "two", b="2\n")
+    stdin = {"session_id": "s1", "cwd": claude.cwd, "prompt": "ckpt undo", "prompt_id": "p"}
+    before, heard = player.world.files(), ""
+    for nth in range(100):
+        player.hook(Told("claude", "UserPromptSubmit", {**stdin, "prompt_id": f"p{nth}"}), die_at=nth)
+        assert player.world.files().differing(before) == set()
+        if player.session()["asked"] or any(
+            "asked" in p.read_text() for p in player.world.store.glob("hooks/*/journal")
+        ):
+            heard = json.dumps(claude("SessionStart", source="resume"))
+            repeated = claude.prompt("ckpt undo", prompt_id=f"p{nth}")
+            break
+    assert "was cut short" in heard
+    assert "not carried out a second time" in repeated["reason"]
+    assert player.world.files().differing(before) == set()
+    assert claude("SessionStart", source="resume") == {}
+    assert "undid t2" in claude.prompt("ckpt undo", prompt_id="new")["reason"]
+
+
+def test_what_was_typed_while_ckpt_was_busy_is_never_done_later(
+    player: Player, claude: Claude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn(claude, "one", a="1\n")
+    (gate,) = player.world.store.glob("hooks/*/gate")
+    monkeypatch.setattr(visit, "WAIT", 0.0)
+    with open(gate, "r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        said = claude.prompt("ckpt undo", prompt_id="p1")
+    assert said == {"decision": "block", "reason": "ckpt is busy; nothing was undone: type it again"}
+    (place,) = player.world.store.glob("hooks/*-*")
+    queued = Report("claude", "UserPromptSubmit", "prompt", session="s1", text="ckpt undo", turn="p1", at=gate.name)
+    (place / "queue").write_text(json.dumps(queued.as_json()) + "\n")  # as an older ckpt left it
+    assert claude("SessionStart", source="resume") == {}
+    assert (player.world.root / "a").exists()
+    assert "undid t1" in claude.prompt("ckpt undo", prompt_id="p2")["reason"]

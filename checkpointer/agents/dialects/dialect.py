@@ -119,7 +119,7 @@ class Dialect:
 
     def told(self, reply: Reply) -> str:
         """A block as the model is told of it, where it cannot be kept from the model."""
-        done = f"The person typed a command for ckpt, and it was carried out. Its answer:\n{reply.block}\n"
+        done = f"The person typed a command for ckpt, and was answered by it:\n{reply.block}\n"
         return done + "Show this to the person and do nothing else."
 
 
