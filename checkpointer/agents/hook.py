@@ -36,6 +36,7 @@ def main(words: Sequence[str], ask: Ask) -> int:
             diary.write(None, agent, event, f"no agent is called {agent!r}; known are {' '.join(dialects.NAMES)}")
             return 0
         report = dialects.read(agent, event, _payload(argument), os.environ)
+        _readable(report)
         report.at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         scene.directory = _here()
         with _quiet():
@@ -70,6 +71,14 @@ def _payload(argument: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _readable(report: Report) -> None:
+    """Half a character, as an escape can name it, is in no name: it could not be written down."""
+    for name in ("session", "parent", "subagent", "turn", "stamp", "source"):
+        said = getattr(report, name)
+        if not said.isascii():
+            setattr(report, name, said.encode("utf-8", "backslashreplace").decode())
 
 
 def _here() -> str:
@@ -111,7 +120,9 @@ def receive(report: Report, scene: Scene) -> Reply:
     visit = Visit(report, scene)
     try:
         return visit.work()
-    except (CheckpointerError, OSError) as e:
+    except Exception as e:  # also what nobody foresaw: it keeps as little as a full disk does
+        if os.environ.get("CKPT_DEBUG") == "raise" and not isinstance(e, CheckpointerError | OSError):
+            raise
         return visit.lost(e)
     finally:
         scene.store = visit.store

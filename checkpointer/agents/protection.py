@@ -23,7 +23,8 @@ NOTE = "protection.json"
 @dataclass
 class Protection:
     """`reason` is why nothing is kept, empty while it is; `since` when that began, RFC 3339 UTC. `told` are sessions
-    that were told of it, `owed` those of them that are still to be told that it is over, at checkpoint `back`.
+    that were told of it, `owed` those of them that are still to be told that it is over, at checkpoint `back`. `agent`
+    and `session` met it last; `remedy` goes on after the reason.
     """
 
     reason: str = ""
@@ -31,10 +32,14 @@ class Protection:
     told: list[str] = field(default_factory=list)
     owed: list[str] = field(default_factory=list)
     back: int = 0
+    agent: str = ""
+    session: str = ""
+    remedy: str = ""
 
-    def lost(self, reason: str) -> bool:
-        """Note a loss. True if that is news."""
+    def lost(self, reason: str, agent: str = "", session: str = "", remedy: str = "") -> bool:
+        """Note a loss, whose it is, and what may be done about it. True if that is news."""
         news = not self.reason
+        self.agent, self.session, self.remedy = agent, session, remedy
         if news:
             self.since, self.told = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), []
         self.reason = reason
@@ -46,6 +51,7 @@ class Protection:
             return False
         self.owed = list(dict.fromkeys([*self.owed, *self.told]))[-50:]
         self.reason, self.since, self.told, self.back = "", "", [], checkpoint
+        self.agent = self.session = self.remedy = ""
         return True
 
     def words(self, session: str) -> str:
@@ -58,8 +64,8 @@ class Protection:
                 self.owed.remove(session)
             since = datetime.fromisoformat(self.since).astimezone()
             return (
-                f"ckpt: NOT PROTECTED since {since:%H:%M}: {self.reason}. What the agent changes from here on cannot "
-                "be undone. See: ckpt status"
+                f"ckpt: NOT PROTECTED since {since:%H:%M}: {self.reason}{self.remedy}. What the agent changes from "
+                "here on cannot be undone. See: ckpt status"
             )
         if session in self.owed:
             self.owed.remove(session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,9 @@ from checkpointer.agents.dialects.report import Reply, Report
 from checkpointer.agents.intake import Intake
 from checkpointer.agents.naming import run_name
 from checkpointer.agents.scene import Scene
-from checkpointer.errors import CheckpointerError, Fenced, NoStore
+from checkpointer.errors import CheckpointerError, Fenced, LogDamaged, NoStore
 from checkpointer.run.session import JOURNAL, Session
+from checkpointer.workspace import guard
 
 if TYPE_CHECKING:
     from checkpointer.agents.observing import Observer, Worked
@@ -176,7 +178,7 @@ class Visit:
         assert self.intake is not None
         note = protection.load(self.root, self.store)
         if worked.trouble is not None:
-            if note.lost(worked.trouble.message):
+            if note.lost(worked.trouble.message, self.report.agent, self.report.session):
                 protection.save(self.root, self.store, note)
                 diary.write(
                     self.store, self.report.agent, self.report.event, f"NOT PROTECTED: {worked.trouble.message}"
@@ -233,18 +235,19 @@ class Visit:
         with contextlib.suppress(OSError):
             self.intake.keep(session)
 
-    def lost(self, error: CheckpointerError | OSError) -> Reply:
+    def lost(self, error: Exception) -> Reply:
         """Nothing could be kept: noted, and told to the person once."""
         from checkpointer.agents import protection
 
-        message = error.message if isinstance(error, CheckpointerError) else f"{error.strerror or error}"
+        message = _why(error)
         diary.write(self.store, self.report.agent, self.report.event, f"{type(error).__name__}: {message}")
         if isinstance(error, Fenced | NoStore) and self.scene.environ.get("CKPT_RUN"):
             message = f"this agent belongs to a run that goes on elsewhere ({message})"
         if not self.root:
-            return Reply()
+            self.root = guard.real(os.fsencode(self.report.directory or self.scene.directory or "/"))
         note = protection.load(self.root, self.store)
-        note.lost(message)
+        remedy = "; begin a new session of the agent: that is kept" if isinstance(error, LogDamaged) else ""
+        note.lost(message, self.report.agent, self.report.session, remedy)
         protection.save(self.root, self.store, note)
         if answering.command(self.report) is not None:
             return Reply(block=answering.failed(self.report, message))
@@ -264,6 +267,14 @@ def leave_word(place: Path, text: str) -> None:
             if not missing.is_dir():
                 disk.make_directory(missing)
         disk.replace(place / TELL, text.encode())
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, CheckpointerError):
+        return error.message
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}"
+    return f"an error in ckpt itself ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
 
 
 def is_cheap(report: Report) -> bool:

@@ -135,7 +135,7 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
         except CheckpointerError as e:
             found.reason = e.message
     if not found.reason:
-        found.reason = unprotected_reason(workspace, place)
+        found.reason = unprotected_reason(workspace, place) or lost_words(place)
     rows = (row for row in listing.rows(timeline, titles(workspace)) if not row.is_talk)
     found.rows = [row for row, _ in zip(rows, range(ROWS), strict=False)]
     unit = next_undo(timeline)
@@ -188,8 +188,6 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
         out("an undo or restore was cut short; the next command that writes finishes it: ckpt save")
     if found.uncovered:
         out("not covered: " + uncovered_words(workspace, found.uncovered))
-    if lost := _lost_words(found):
-        out(lost)
     _print_open(call, found)
     for call_ in found.uncertain:
         out(f"  {call_.get('handle')}  uncertain: {call_.get('about')}")
@@ -223,15 +221,18 @@ def _print_open(call: Call, found: Findings) -> None:
         )
 
 
-def _lost_words(found: Findings) -> str:
+def lost_words(place: Place) -> str:
     """That an agent's hooks could not keep what it did, the last time they tried; empty while they can."""
-    if not os.path.isdir(found.place.directory / "hooks"):
+    if not os.path.isdir(place.directory / "hooks"):
         return ""
     from checkpointer.agents import protection
 
-    note = protection.load(found.place.root, found.place.directory)
+    note = protection.load(place.root, place.directory)
     since = phrase.clock(datetime.fromisoformat(note.since)) if note.since else ""
-    return f"since {since} an agent's hooks could not keep what it did: {note.reason}" if note.reason else ""
+    if not note.reason:
+        return ""
+    who = f"the hooks of {note.agent} (session {note.session})" if note.agent else "an agent's hooks"
+    return f"since {since} {who} could not keep what it did: {note.reason}{note.remedy}"
 
 
 def _changed_words(found: Findings) -> str:

@@ -18,6 +18,7 @@ from harness.world import World
 from checkpointer.agents import diary
 from checkpointer.agents.dialects.report import Report
 from checkpointer.agents.intake import FULL, PLENTY, Intake
+from checkpointer.agents.observing import Observer
 
 
 class Claude:
@@ -349,7 +350,9 @@ def test_a_loss_of_protection_is_told_once_and_so_is_its_end(player: Player, cla
     status = player.world.ckpt("-C", str(root), "status", cwd=Path("/"))
     assert "NOT PROTECTED" in status.out
     aside.rename(root)
-    assert "hooks could not keep what it did" in player.world.ckpt("status").out
+    said_of = player.world.ckpt("status").out.split("\n")[0]
+    assert "NOT PROTECTED: since " in said_of
+    assert "the hooks of claude (session s1) could not keep what it did" in said_of
     claude.before("c9", command="make")  # kept again from here on
     said = [json.dumps(claude.prompt("three")), json.dumps(claude.prompt("four"))]
     assert "protected again" in said[0]
@@ -357,6 +360,48 @@ def test_a_loss_of_protection_is_told_once_and_so_is_its_end(player: Player, cla
     assert "could not keep" not in player.world.ckpt("status").out
     other = Claude(player, "s2")
     assert other.prompt("hello") == {}
+
+
+def test_an_error_that_nobody_foresaw_is_a_loss_of_protection(
+    player: Player, claude: Claude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claude.prompt("one")
+    with monkeypatch.context() as patched:
+        patched.setattr(Observer, "work", lambda *a, **k: {}["nothing"])
+        claude.before("c1", command="make")
+        said = [claude.prompt("two"), claude.prompt("three")]
+        assert "NOT PROTECTED since" in said[0]["systemMessage"]
+        assert "an error in ckpt itself (KeyError" in said[0]["systemMessage"]
+        assert said[1] == {}
+        assert claude.prompt("ckpt undo")["reason"].endswith("nothing was undone")
+        assert player.world.ckpt("status", "--json").json["protected"] is False
+    assert "protected again" in claude.prompt("four")["systemMessage"]
+    assert player.world.ckpt("status", "--json").json["protected"] is True
+
+
+def test_half_a_character_in_the_name_of_a_session(player: Player) -> None:
+    claude = Claude(player, "x\ud83d")
+    assert claude.prompt("one") == {}
+    claude.before("c1", command="make")
+    player.world.write("made", "x\n")
+    claude.after("c1", command="make")
+    claude("Stop")
+    assert player.problems == ""
+    assert shown(player, "t1") == {"t1.1": {"made"}}
+
+
+def test_a_session_whose_log_is_damaged_is_not_called_protected(player: Player, claude: Claude) -> None:
+    claude.prompt("one")
+    claude("SessionEnd", reason="exit")
+    (log,) = player.world.store.glob("runs/*/events.jsonl")
+    log.write_bytes(log.read_bytes().replace(b'"one"', b'"two"'))
+    said = claude("SessionStart", source="resume")["systemMessage"]
+    assert "NOT PROTECTED" in said
+    assert "begin a new session" in said
+    first = player.world.ckpt("status").out.split("\n")[0]
+    assert "NOT PROTECTED: since" in first
+    assert "the hooks of claude (session s1)" in first
+    assert "begin a new session" in first
 
 
 def test_a_directory_that_must_not_be_a_workspace(player: Player) -> None:
