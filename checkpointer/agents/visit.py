@@ -48,6 +48,10 @@ class Visit:
 
     def work(self) -> Reply:
         """All of it. Raises our errors and OSError where nothing can be kept."""
+        if not self.report.session and not self.scene.environ.get("CKPT_RUN"):
+            # No conversation is told of: a run of nobody's would be a stranger's to the next such report.
+            diary.write(None, self.report.agent, self.report.event, "passed over: it names no session")
+            return Reply()
         directories.adopt(self.report)
         if self.report.kind == "ignored":
             return Reply()

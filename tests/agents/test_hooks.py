@@ -326,6 +326,14 @@ def test_whatever_is_sent_the_agent_goes_on(player: Player, sent: bytes) -> None
     assert "no agent is called" in player.problems
 
 
+@pytest.mark.parametrize("stdin", [[1, 2], "text", None, {"prompt": "one"}])
+def test_a_report_that_names_no_session_begins_no_run(player: Player, stdin: Any) -> None:
+    for event in ("SessionStart", "UserPromptSubmit", "PreToolUse", "UserPromptSubmit"):
+        assert player.hook(Told("claude", event, stdin)) == ""
+    assert player.world.stores() == []
+    assert "it names no session" in player.problems
+
+
 def test_switched_off(player: Player) -> None:
     player.world.env["CKPT_OFF"] = "1"
     for one in told("codex", player.world.root):
