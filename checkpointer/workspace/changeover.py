@@ -267,17 +267,18 @@ class Changeover:
     def _outcome(
         self, basis: Basis, decision: Decision, plan: Plan, checkpoint: Checkpoint | None, carried: Carried | None
     ) -> Outcome:
-        written = [p for p, w in plan.result.items() if w is not None]
-        removed = [p for p, w in plan.result.items() if w is None]
         notes = [*decision.notes, *(f"{show(kept.path)} stays: {kept.why}" for kept in plan.kept)]
         kept = {k.path for k in plan.kept}
         if carried is not None:
             kept.update(carried.stayed)
-            removed = [p for p in removed if p not in kept]
             notes += [f"{show(p)} stays: something was put into it meanwhile" for p in carried.stayed]
             if carried.unlinked:
                 names = ", ".join(show(p) for p in carried.unlinked)
                 notes.append(f"had further hard links, which keep the old file: {names}")
+        written = _named([p for p, w in plan.result.items() if w is not None], plan)
+        # What is gone without a successor of its own: a file too that gave way to a directory with something in it.
+        gone = plan.result.keys() - set(written) - kept
+        removed = [p for p in gone if plan.changes[p][0] is not None]
         obstructed = {o.path for o in plan.obstructions}
         notes += [f"{show(o.path)} is left: {o.why}" for o in plan.obstructions]
         return Outcome(
@@ -285,7 +286,7 @@ class Changeover:
             unit=decision.operation.unit,
             checkpoint=checkpoint,
             before=basis.newest.number if not self.dry_run else None,
-            written=_named(written, plan),
+            written=written,
             removed=_named(removed, plan),
             merged=sorted(p for p in decision.merged if p in plan.result),
             skipped=sorted({*decision.skipped, *obstructed}),
@@ -300,13 +301,13 @@ class Changeover:
 def _named(paths: Sequence[bytes], plan: Plan) -> list[bytes]:
     """Without the directories that only come and go with what is in them."""
     above = {p.rpartition(b"/")[0] for p in paths}
-    out = []
-    for path in sorted(paths, reverse=True):
-        entry = next((e for e in reversed(plan.changes[path]) if e is not None), None)
-        if entry is not None and entry.kind == "dir" and path in above:
-            continue
-        out.append(path)
-    return out[::-1]
+    return sorted(p for p in paths if p not in above or not _only_holds(*plan.changes[p]))
+
+
+def _only_holds(old: Entry | None, new: Entry | None) -> bool:
+    """Is this a directory that came or went? One that was there before and after has changed itself."""
+    kinds = {entry.kind if entry is not None else None for entry in (old, new)}
+    return "dir" in kinds and len(kinds) > 1
 
 
 class _Protected:

@@ -178,7 +178,7 @@ def test_everything_changes_into_everything(tmp_path: Path) -> None:
     done = ground.carry_out()
     ground.check_done()
     assert b"edit" in done.written
-    assert done.removed == [b"gone", b"gone/deep", b"gone/deep/f", b"gone/g", b"tofile/x"]
+    assert done.removed == [b"gone", b"gone/deep", b"gone/deep/f", b"gone/g", b"lib", b"todir", b"tofile/x"]
     assert not done.left
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from test_restore import build, specs
 
 from checkpointer import disk
+from checkpointer.cli import outcome as told
 from checkpointer.errors import (
     Busy,
     CaptureFailed,
@@ -56,6 +57,25 @@ def begin(desk: Desk) -> Manifest:
     (desk.root / "void").mkdir()
     desk.save()
     return desk.files()
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_file_and_a_directory_that_change_places_are_both_named(desk: Desk, dry_run: bool) -> None:
+    desk.write("f", "file\n")
+    desk.write("d/x", "x\n")
+    desk.write("m/x", "x\n")
+    desk.step("rm f; mkdir -p f/x; echo n > f/x/y; rm -r d; echo agent > d; chmod 700 m; echo m > m/x")
+    undone = desk.undo(dry_run=dry_run)
+    assert undone.written == [b"d/x", b"f", b"m", b"m/x"]
+    assert undone.removed == [b"d", b"f/x/y"]
+    if dry_run:
+        return
+    redone = desk.redo()
+    assert redone.written == [b"d", b"f/x/y", b"m", b"m/x"]
+    assert redone.removed == [b"d/x", b"f"]
+    assert told.untouched(desk.workspace().timeline(), redone) == []
+    desk.step("rm d; mkdir d")
+    assert (desk.undo().written, desk.redo().written) == ([b"d"], [b"d"])
 
 
 def test_undo_redo_restore_are_exact_and_touch_nothing_else(desk: Desk) -> None:

@@ -218,7 +218,7 @@ class Carrier:
             disk.remove(name, dir_fd=fd)
         self._touched[path] = None
         self._names.add(directory)
-        if wanted is None:
+        if wanted is None or (is_dir(wanted) and not is_dir(current)):
             self.carried.removed.append(path)
 
     def _stay(self, path: bytes) -> None:
