@@ -15,6 +15,8 @@ from checkpointer.errors import NoStore, NothingToDo, Usage
 from checkpointer.workspace import guard
 from checkpointer.workspace.entry import to_json
 
+TEXT = "ckpt purge --text -"
+
 
 @click.command(cls=Command)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -24,6 +26,7 @@ from checkpointer.workspace.entry import to_json
 @click.pass_context
 def purge(ctx: click.Context, yes: bool, text: str | None, dry_run: bool, words: tuple[str, ...]) -> int:
     """Take PATH, and all below it, out of every checkpoint, for good. The file on disk is not touched.
+    What agents said stays in runs' logs: where lines of PATH stand there, they are named.
 
     With --text, take what holds a leaked text out of runs' logs (the words of those events; the log says so) and out of
     checkpoints (the files that hold it). Give it by --text - and stdin, or it stays in your shell's history.
@@ -40,7 +43,7 @@ def purge(ctx: click.Context, yes: bool, text: str | None, dry_run: bool, words:
     if dry_run:
         raise Usage("-n is for --text", kept="nothing was written")
     if not typed:
-        raise Usage("purge takes a path", next=("ckpt purge .env", "ckpt purge --text -"))
+        raise Usage("purge takes a path", next=("ckpt purge .env", TEXT))
     paths = call.relative(typed)
     if b"" in paths:
         raise Usage("that is the whole workspace", kept="nothing was written", next=("ckpt forget DIR",))
@@ -48,6 +51,7 @@ def purge(ctx: click.Context, yes: bool, text: str | None, dry_run: bool, words:
 
 
 def _purge(call: Call, paths: list[bytes], yes: bool) -> int:
+    from checkpointer.run import leaks
     from checkpointer.workspace.shadow import purge as purging
 
     workspace = call.workspace(write=True)
@@ -63,10 +67,12 @@ def _purge(call: Call, paths: list[bytes], yes: bool) -> int:
         f"this takes {names} out of {phrase.count(len(holding), 'checkpoint')} for good: no undo brings it back",
         yes=yes,
     )
+    lines = leaks.told_lines(workspace, paths)
     with workspace.locked("purge"):
         workspace.settle()
         done = purging.purge(workspace.store, workspace.facts, paths)
     call.notices(workspace)
+    told = [os.path.relpath(path, workspace.directory) for path in leaks.written_down(workspace, lines)]
     if call.out.json:
         call.out.document(
             {
@@ -75,6 +81,7 @@ def _purge(call: Call, paths: list[bytes], yes: bool) -> int:
                 "checkpoints": done.checkpoints,
                 "rewritten": done.rewritten,
                 "elsewhere": [to_json(p) for p in done.elsewhere],
+                "told": told,
                 "notes": done.notes,
             }
         )
@@ -82,6 +89,10 @@ def _purge(call: Call, paths: list[bytes], yes: bool) -> int:
     call.out.line(f"purged {names} from {phrase.count(len(done.checkpoints), 'checkpoint')}")
     if done.elsewhere:
         call.out.line(f"the same content is still kept at: {phrase.paths(done.elsewhere)}")
+    for path in told:
+        call.out.line(f"lines of it still stand in the store's {path}")
+    if told:
+        call.out.line(f"next: {TEXT} (type what must go, end with Ctrl-D: it is taken out of there)")
     there = [p for p in paths if os.path.lexists(os.path.join(workspace.root, p))]
     if there:
         call.out.note(f"note: {phrase.paths(there)} is still on disk; without a rule in .ckptignore it is kept again")

@@ -96,6 +96,29 @@ def in_checkpoints(workspace: Workspace, text: str) -> dict[bytes, list[int]]:
     return found
 
 
+_TELLING = 8
+"""A line of fewer characters than this stands in many places that have nothing to do with each other."""
+_MOST_LINES = 200
+_MOST_BYTES = 1 << 20
+
+
+def told_lines(workspace: Workspace, paths: Sequence[bytes]) -> list[str]:
+    """Lines by which the contents that checkpoints hold at these paths would be known where they were written down,
+    the longest first. Not all of a long file, and none of what is no text.
+    """
+    store, seen, found = workspace.store, set[bytes](), set[str]()
+    for checkpoint in (*store.kept(), *store.checkpoints()):
+        tree = store.tree(checkpoint)
+        for path in paths:
+            for _, entry in tree.walk(path):
+                if entry.oid and entry.oid not in seen:
+                    seen.add(entry.oid)
+                    with contextlib.suppress(CheckpointerError, UnicodeDecodeError):
+                        chunk = next(iter(store.objects.stream(entry.oid)), b"")[:_MOST_BYTES]
+                        found.update(line.strip() for line in chunk.decode().splitlines())
+    return sorted((line for line in found if len(line) >= _TELLING), key=lambda line: (-len(line), line))[:_MOST_LINES]
+
+
 def _streamed(workspace: Workspace, oid: bytes, wanted: Sequence[bytes]) -> bool:
     tail, most = b"", max(map(len, wanted))
     with contextlib.suppress(CheckpointerError):
@@ -108,7 +131,12 @@ def _streamed(workspace: Workspace, oid: bytes, wanted: Sequence[bytes]) -> bool
 
 def elsewhere(workspace: Workspace, text: str) -> list[str]:
     """Files of the store, beside checkpoints and runs' logs, that hold a text: what a purge does not reach."""
-    wanted, found = needles(text), []
+    return written_down(workspace, (text,))
+
+
+def written_down(workspace: Workspace, texts: Sequence[str]) -> list[str]:
+    """Files of the store, beside checkpoints, that hold one of these texts, runs' logs among them."""
+    wanted, found = [needle for text in texts for needle in needles(text)], []
     for where, directories, names in os.walk(workspace.directory):
         directories[:] = [d for d in directories if d != "shadow.git"]
         found += [path for path in (os.path.join(where, n) for n in names) if holds(_bytes(path), wanted)]
