@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
 import struct
@@ -13,6 +14,11 @@ from harness.shadow import checkpoint, empty, git
 
 from checkpointer.audit import Audit, verify
 from checkpointer.errors import NewerFormat
+from checkpointer.line import SEAM, digest, parts
+from checkpointer.log import JsonlLog
+from checkpointer.replay import replay
+from checkpointer.run import keeper
+from checkpointer.testing.script import Script
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import Meta
 from checkpointer.workspace.facts import Facts
@@ -29,7 +35,10 @@ def store(tmp_path: Path) -> Store:
     store = Store.create(tmp_path / "shadow.git")
     facts_file.save(tmp_path, Facts(b"/w"))
     for i in range(1, 4):
+        before = set(packs(store))
         checkpoint(store, {"f": b"%d" % i * 50, f"d/{i}": b"%d" % i, ".gitmodules": b"x", "e": ("dir", b"", 0o700)})
+        for path in set(packs(store)) - before:
+            os.utime(path, (i, i))  # the clock of a file system may not tell them apart
     store.pin(2, "two")
     return store
 
@@ -222,3 +231,112 @@ def test_nothing_is_known_about_an_empty_store(tmp_path: Path) -> None:
     with store.writer() as writer:
         empty(writer)
     assert audited(store).checked.get("checkpoints", 0) == 0
+
+
+# -- runs' logs
+
+
+@pytest.fixture
+def log(store: Store) -> JsonlLog:
+    log = JsonlLog(os.path.join(store.directory, "runs", "first"))
+    script = Script(log, number=7)
+    for text in ("one", "two", "three"):
+        script.user(text)
+    script.model(content="x" * 70_000)
+    keeper.of(log).save(script.pen.state, script.pen.folded.position.sum, script.pen.folded.position.offset)
+    script.pen.release("ended")
+    script.again().release("ended")
+    log.close()
+    for place, names, files in os.walk(os.path.join(store.directory, "runs")):
+        for name in (*names, *files):
+            path = os.path.join(place, name)
+            os.chmod(path, 0o700 if os.path.isdir(path) else 0o600)
+    os.chmod(os.path.join(store.directory, "runs"), 0o700)
+    return log
+
+
+def rewritten(log: JsonlLog, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    path = Path(log.path)
+    path.write_bytes(b"".join(change(path.read_bytes().splitlines(keepends=True))))
+
+
+def forged(log: JsonlLog, change: Callable[[bytes], bytes], seq: int) -> None:
+    """One line changed, and every sum after it made to fit."""
+
+    def change_all(lines: list[bytes]) -> list[bytes]:
+        total, out = "", []
+        for n, line in enumerate(lines, 1):
+            line = change(line) if n == seq else line
+            e = parts(line[:-1])[0]
+            total = digest(total.encode() + e)
+            at = line.index(SEAM) + len(SEAM)
+            out.append(line[:at] + total.encode() + line[at + 64 :])
+        return out
+
+    rewritten(log, change_all)
+
+
+def test_a_sound_log_has_no_finding(store: Store, log: JsonlLog) -> None:
+    audit = audited(store)
+    assert (audit.findings, audit.unchecked) == ([], [])
+    assert (audit.checked["runs"], audit.checked["events"], audit.checked["contents"]) == (1, 8, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda lines: [*lines[:2], lines[2].replace(b"two", b"tWo"), *lines[3:]],
+        lambda lines: [*lines[:2], lines[2].replace(SEAM, SEAM[:-1] + b"'"), *lines[3:]],
+        lambda lines: [*lines[:2], *lines[4:]],
+        lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]],
+    ],
+    ids=["content", "sum", "missing", "order"],
+)
+def test_a_damaged_log_names_run_and_event(
+    store: Store, log: JsonlLog, change: Callable[[list[bytes]], list[bytes]]
+) -> None:
+    rewritten(log, change)
+    audit = audited(store)
+    assert not audit.sound
+    assert [(f.what, f.run, f.event) for f in audit.findings] == [("log", "r7", 3)]
+    assert audit.findings[0].message.startswith("run r7: the log is damaged at event 3: ")
+    assert audit.unchecked == ["run r7: what comes after event 3"]
+
+
+def test_an_epoch_that_goes_back_is_found(store: Store, log: JsonlLog) -> None:
+    forged(log, lambda line: line.replace(b'"epoch":2', b'"epoch":1', 1), 8)
+    (found,) = audited(store).findings
+    assert (found.what, found.event, found.harmless) == ("log", 8, False)
+    assert "the log is in epoch 2, the event in 1" in found.message
+
+
+def test_large_contents_are_read(store: Store, log: JsonlLog) -> None:
+    (path,) = (Path(log.directory) / "objects").iterdir()
+    path.write_bytes(path.read_bytes() + b" ")
+    assert [(f.what, f.event, f.harmless) for f in audited(store).findings] == [("object", 5, False)]
+    path.unlink()
+    assert "are gone" in audited(store).findings[0].message
+
+
+def test_a_snapshot_is_what_the_log_comes_to(store: Store, log: JsonlLog) -> None:
+    known = replay(log, keeper.of(log))
+    other = dataclasses.replace(known.state, turn="t99")
+    keeper.of(log).save(other, known.position.sum, known.position.offset)
+    audit = audited(store)
+    assert [(f.what, f.run, f.event) for f in audit.findings if not f.harmless] == [("snapshot", "r7", 8)]
+
+
+def test_a_torn_tail_is_said_and_is_no_damage(store: Store, log: JsonlLog) -> None:
+    rewritten(log, lambda lines: [*lines[:-1], lines[-1][:40]])
+    audit = audited(store)
+    assert audit.sound
+    assert [(f.what, f.event, f.harmless) for f in audit.findings] == [("log", 8, True)]
+
+
+def test_what_is_of_a_later_format_is_named_and_its_chain_checked(store: Store, log: JsonlLog) -> None:
+    forged(log, lambda line: line.replace(b'"type":"user_message"', b'"type":"user_massage"'), 3)
+    audit = audited(store)
+    assert audit.sound
+    assert audit.unchecked[0].startswith("run r7 after event 2: ")
+    rewritten(log, lambda lines: [*lines[:5], *lines[6:]])
+    assert [(f.what, f.event) for f in audited(store).findings] == [("log", 6)]

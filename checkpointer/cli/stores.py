@@ -170,7 +170,14 @@ def verify(call: Call) -> int:
         found = audit.verify(History(place.directory / "shadow.git"), progress=bar)
     if call.out.json:
         findings = [
-            {"what": f.what, "message": f.message, "checkpoint": f.checkpoint, "harmless": f.harmless}
+            {
+                "what": f.what,
+                "message": f.message,
+                "checkpoint": f.checkpoint,
+                "run": f.run,
+                "event": f.event,
+                "harmless": f.harmless,
+            }
             for f in found.findings
         ]
         call.out.document(

@@ -1,4 +1,4 @@
-"""Every promise of a store checked, and said what could not be."""
+"""Checkpoints and their objects, refs, facts: each promise of a shadow repository checked."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import itertools
 import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
+from checkpointer.audit.finding import Audit, Progress
 from checkpointer.errors import CheckpointerError, Damaged, NewerFormat
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import Checkpoint
@@ -25,51 +25,15 @@ from checkpointer.workspace.trees.extras import REASONS, Extras
 from checkpointer.workspace.trees.gittree import TREE, decode_tree, encode_tree
 from checkpointer.workspace.trees.tree import Tree
 
-Progress = Callable[[str, int, int | None, int], None]
 
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that is not as it must be. `what` is one of `object pack ref chain extras facts permissions config`.
-
-    `checkpoint` is a number where the finding concerns one. A `harmless` one costs nothing that was promised.
-    """
-
-    what: str
-    message: str
-    checkpoint: int | None = None
-    harmless: bool = False
-
-
-@dataclass
-class Audit:
-    """`unchecked` says what could not be looked at, and why. `checked` counts what was: kind -> how many."""
-
-    findings: list[Finding] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    checked: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def sound(self) -> bool:
-        return all(f.harmless for f in self.findings)
-
-    def add(self, what: str, message: str, checkpoint: int | None = None, *, harmless: bool = False) -> None:
-        self.findings.append(Finding(what, message, checkpoint, harmless))
-
-    def count(self, what: str, number: int = 1) -> None:
-        self.checked[what] = self.checked.get(what, 0) + number
-
-
-def verify(history: History, progress: Progress | None = None) -> Audit:
-    """Check everything that one workspace's store promises. Reads every byte, writes none. Raises `NewerFormat`."""
-    audit = Audit()
+def check(history: History, audit: Audit, progress: Progress | None = None) -> None:
+    """Everything that the shadow repository and the files beside it promise. Raises `NewerFormat`."""
     _repository(history, audit)
     _permissions(history.directory, audit)
     sound = _objects(history.objects, audit, progress)
     chain = _chain(history, audit)
     _facts(history, chain, audit)
     _checkpoints(history, [*_kept(history, audit), *chain], sound, audit, progress)
-    return audit
 
 
 def _repository(history: History, audit: Audit) -> None:

@@ -1,0 +1,24 @@
+"""Every promise of a store checked, and said what could not be."""
+
+from __future__ import annotations
+
+import os
+
+from checkpointer.audit import repository
+from checkpointer.audit.finding import Audit, Finding, Progress
+from checkpointer.log import glance
+from checkpointer.workspace.shadow.history import History
+
+
+def verify(history: History, progress: Progress | None = None) -> Audit:
+    """Check everything that one workspace's store promises. Reads every byte, writes none. Raises `NewerFormat`."""
+    audit = Audit()
+    repository.check(history, audit, progress)
+    if glance.runs(os.path.join(history.directory, "runs")):
+        from checkpointer.audit import logs  # the vocabulary takes long to load
+
+        logs.check(history.directory, audit, progress)
+    return audit
+
+
+__all__ = ["Audit", "Finding", "Progress", "verify"]

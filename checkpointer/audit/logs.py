@@ -1,0 +1,118 @@
+"""Runs' logs: the chain, what is kept beside it, that each event may follow those before it, what snapshots hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from checkpointer.audit.finding import Audit, Progress
+from checkpointer.errors import (
+    CheckpointerError,
+    IllegalEvent,
+    LogDamaged,
+    NeedsMigration,
+    NewerFormat,
+    NoStore,
+)
+from checkpointer.events import AnyEvent
+from checkpointer.log import JsonlLog, JsonlRuns
+from checkpointer.record import OBJECTS, Record
+from checkpointer.snapshot import Snapshots
+from checkpointer.state import EMPTY, fold
+
+
+def check(directory: str, audit: Audit, progress: Progress | None = None) -> None:
+    """The log of every run in a store."""
+    runs = JsonlRuns(os.path.join(directory, "runs"))
+    names = runs.runs()
+    for n, name in enumerate(names):
+        _Check(runs.log(name), audit).run()
+        audit.count("runs")
+        if progress is not None:
+            progress("runs", n + 1, len(names), 0)
+
+
+class _Check:
+    """One log, read once. A tail that is torn is no damage: it is what a kill leaves, and nobody was told that it was
+    written.
+    """
+
+    def __init__(self, log: JsonlLog, audit: Audit) -> None:
+        self._log = log
+        self._audit = audit
+        self._handle = log.run
+        self._seq = 0
+        self._beside: dict[str, int] = {}
+
+    def run(self) -> None:
+        try:
+            self._replay()
+        except IllegalEvent as e:
+            seq = e.details.get("seq", self._seq)
+            self._damaged(seq, f"event {seq} cannot follow those before it: {e.message}")
+        except LogDamaged as e:
+            self._damaged(e.seq, e.message)
+        except (NewerFormat, NeedsMigration) as e:
+            self._audit.unchecked.append(f"run {self._handle} after event {self._seq}: {e.message}")
+            self._chain()
+        except NoStore:
+            return  # deleted meanwhile
+        except CheckpointerError as e:
+            self._add("log", e.message)
+        self._audit.count("events", self._seq)
+        self._contents()
+
+    def _add(self, what: str, message: str, event: int | None = None, *, harmless: bool = False) -> None:
+        text = f"run {self._handle}: {message}"
+        self._audit.add(what, text, run=self._handle, event=event, harmless=harmless)
+
+    def _damaged(self, seq: int, message: str) -> None:
+        self._add("log", message, seq)
+        self._audit.unchecked.append(f"run {self._handle}: what comes after event {seq}")
+
+    def _replay(self) -> None:
+        snapshot = Snapshots(os.path.join(self._log.directory, "snapshots")).load(
+            lambda seq, total, offset: self._log.find(seq, total, offset) is not None
+        )
+        records = self._log.read()
+        events = self._events(iter(records))
+        state = EMPTY
+        if snapshot is not None:
+            state = fold(islice(events, snapshot[0].seq))
+            if state != snapshot[0]:
+                self._add("snapshot", f"the snapshot of event {state.seq} is not what the log comes to", state.seq)
+        fold(events, state)
+        if records.torn:
+            why = (
+                f"what was written after event {self._seq} is not whole ({records.torn}); the next writer sets it aside"
+            )
+            self._add("log", why, self._seq + 1, harmless=True)
+
+    def _events(self, records: Iterator[Record]) -> Iterator[AnyEvent]:
+        mark = f'"{OBJECTS}":'.encode()
+        for record in records:
+            if record.seq == 1 and (number := getattr(record.event, "number", None)) is not None:
+                self._handle = f"r{number}"
+            self._seq = record.seq
+            if mark in record.line:
+                self._beside.update((name, record.seq) for name, _ in record.objects().values())
+            yield record.event
+
+    def _chain(self) -> None:
+        """What is not understood is still whole, or is not."""
+        try:
+            for record in self._log.raw():
+                self._seq = record.seq
+        except LogDamaged as e:
+            self._damaged(e.seq, e.message)
+
+    def _contents(self) -> None:
+        for name, seq in self._beside.items():
+            try:
+                self._log.fetch(name)
+            except CheckpointerError as e:
+                self._add("object", f"event {seq}: {e.message}", seq)
+            except OSError as e:
+                self._add("object", f"event {seq}: contents {name[:12]} cannot be read: {e.strerror or e}", seq)
+            self._audit.count("contents")
