@@ -110,6 +110,7 @@ class _Search:
                 **os.environ,
                 "CKPT_WORKSPACE": os.fsdecode(self.workspace.root),
                 "CKPT_CHECKPOINT": str(checkpoint.number),
+                "CKPT_HOME": os.path.join(os.fsdecode(place), "state"),  # a store of the command's goes with the place
             }
             verdict = tried(self.command, target, environ, 2 if self.call.verbose else _nowhere())
         except Stopped as e:

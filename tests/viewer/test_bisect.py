@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,13 @@ def test_the_directory_is_told(broken: World, tmp_path: Path) -> None:
     lines = [line.split() for line in told.read_text().splitlines()]
     assert [(w, n) for w, n, _ in lines] == [(str(broken.root), "7"), (str(broken.root), "8")]
     assert not any(os.path.exists(place) or place == str(broken.root) for _, _, place in lines)
+
+
+def test_a_store_that_the_command_makes_goes_with_its_directory(broken: World) -> None:
+    def stores() -> list[object]:
+        return [line["workspace"] for line in broken.ckpt("workspaces", "--json").lines]
+
+    before = stores()
+    script = f'"{sys.executable}" -P -m checkpointer save -q; test $(cat n) -lt 7'
+    broken.ckpt("bisect", "--good", "t6", "--bad", "t7", "--", "sh", "-c", script)
+    assert stores() == before
