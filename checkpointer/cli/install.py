@@ -11,7 +11,7 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.cli.installed import document, each, say_owned, shared_site, show, shown, site_of
+from checkpointer.cli.installed import document, each, say_owned, say_wrapped, shared_site, show, shown, site_of
 from checkpointer.errors import Unconfigurable, Usage
 
 STATES = {
@@ -123,6 +123,7 @@ def _say_installed(call: Call, recipe: Any, site: Any, found: Any, trusted: list
         call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} in {shown(path)}{backup}")
     for path in found.aside:
         call.out.line(f"{recipe.name}: a file of ckpt had been changed; as it was: {shown(path)}")
+    say_wrapped(call, recipe, found)
     say_owned(call, recipe, found.owned, "written")
     if not found.changes:
         call.out.line(f"{recipe.name}: nothing to do, ckpt is there already")

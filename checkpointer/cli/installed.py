@@ -85,6 +85,7 @@ def document(recipe: Recipe, found: Plan) -> dict[str, Any]:
         "hooks": {str(p): n for p, n in found.entries.items()},
         "backups": [str(c.path) for c in found.backups],
         "copies_kept": {str(p): why for p, why in found.kept.items()},
+        "yours": [{"file": str(p), "line": line} for p, line in found.wrapped],
         "moved_aside": [str(p) for p in found.aside],
     }
 
@@ -92,6 +93,12 @@ def document(recipe: Recipe, found: Plan) -> dict[str, Any]:
 def shown(path: Path) -> str:
     """A path with `~` for the home."""
     return phrase.directory(os.fsencode(path))
+
+
+def say_wrapped(call: Call, recipe: Recipe, found: Plan) -> None:
+    """Lines of a person's that call ckpt too."""
+    for path, line in found.wrapped:
+        call.out.line(f"{recipe.name}: a line of yours that calls ckpt stays as it is in {shown(path)}: {line}")
 
 
 def say_owned(call: Call, recipe: Recipe, owned: list[Path], verb: str) -> None:

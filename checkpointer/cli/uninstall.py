@@ -10,7 +10,7 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.cli.installed import document, each, say_owned, shared_site, show, shown, site_of
+from checkpointer.cli.installed import document, each, say_owned, say_wrapped, shared_site, show, shown, site_of
 from checkpointer.errors import CheckpointerError, Usage
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _uninstall(call: Call, recipe: Recipe, site: Site, dry_run: bool, silent: bo
     from checkpointer.agents.installation import installing, plan
 
     found = plan.uninstall(recipe, site) if dry_run else installing.uninstall(recipe, site)
-    if silent and not found.changes and not found.kept:
+    if silent and not found.changes and not found.kept and not found.wrapped:
         return 0
     if dry_run:
         show(call, recipe, found)
@@ -84,6 +84,7 @@ def _say_uninstalled(call: Call, recipe: Recipe, site: Site, found: Plan) -> Non
     for path, count in found.entries.items():
         what = "which held nothing else and is removed" if path in gone else "every other byte stays"
         call.out.line(f"{recipe.name}: {phrase.count(count, 'hook')} out of {shown(path)}, {what}")
+    say_wrapped(call, recipe, found)
     say_owned(call, recipe, found.owned, "removed")
     for path, why in found.kept.items():
         call.out.line(f"{recipe.name}: the copy {shown(path)} stays: {why}")

@@ -213,6 +213,72 @@ def test_what_has_the_name_of_a_copy_is_left_alone(tmp_path: Path, kind: str) ->
     assert contents(where.home) == was
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "before", "ours", "stays"),
+    [
+        ("gemini", ".gemini/settings.json", '{\n  "a": 1\n}\n', '"hooks": {', True),
+        ("gemini", ".gemini/settings.json", '{\n  "a": 1\n}\n', '"type": "command",', False),
+        ("hermes", ".hermes/config.yaml", "model: x\n", "hooks:", False),
+        (
+            "codex",
+            ".codex/config.toml",
+            '[[hooks.Stop]]\nhooks=[{type="command",command="date"}]\n',
+            "timeout = 60",
+            True,
+        ),
+    ],
+)
+def test_no_comment_of_a_person_is_lost(
+    tmp_path: Path, name: str, file: str, before: str, ours: str, stays: bool
+) -> None:
+    where, recipe = site(tmp_path), named(name)
+    path = where.home / file
+    path.parent.mkdir()
+    path.write_text(before)
+    installing.install(recipe, where, caller(tmp_path))
+    note = "// MY NOTE" if file.endswith(".json") else "# MY NOTE"
+    indent = "  " if name == "hermes" else ""
+    path.write_text(path.read_text().replace(f"{ours}\n", f"{ours}\n{indent}{note}\n", 1))
+    was = contents(where.home)
+    if stays:
+        installing.uninstall(recipe, where)
+        assert note in path.read_text()
+        assert "ckpt" not in path.read_text()
+    else:
+        with pytest.raises(Unconfigurable, match=r"line \d+: .* MY NOTE"):
+            installing.uninstall(recipe, where)
+        assert contents(where.home) == was
+
+
+def test_a_line_that_calls_ours_among_other_things_stays(tmp_path: Path) -> None:
+    where = site(tmp_path)
+    installing.install(claude, where, caller(tmp_path))
+    path = where.home / ".claude" / "settings.json"
+    value = json.loads(path.read_text())
+    mine = [{"hooks": [{"type": "command", "command": "/bin/notify done; /opt/ckpt hook claude Stop"}]}]
+    value["hooks"]["Stop"] = mine
+    path.write_text(json.dumps(value))
+    found = installing.uninstall(claude, where)
+    assert json.loads(path.read_text()) == {"hooks": {"Stop": mine}}
+    assert found.wrapped == [(path, "/bin/notify done; /opt/ckpt hook claude Stop")]
+
+
+@pytest.mark.parametrize("name", ["cursor", "opencode", "cline"])
+def test_without_a_note_what_was_edited_is_moved_aside_and_the_rest_goes(tmp_path: Path, name: str) -> None:
+    where, recipe = site(tmp_path), named(name)
+    was = set(contents(where.home))
+    installing.install(recipe, where, caller(tmp_path))
+    own = next(p.path for p in recipe.parts(recipe, where, caller(tmp_path)) if isinstance(p, Owned))
+    own.write_bytes(own.read_bytes() + b"MY NOTE\n")
+    shutil.rmtree(ledger.place())
+    found = installing.uninstall(recipe, where)
+    assert found.aside == [own.with_name(f"{own.name}.edited")]
+    assert found.aside[0].read_bytes().endswith(b"MY NOTE\n")
+    assert [n for n, (_, c) in contents(where.home).items() if n not in was and isinstance(c, bytes)] == [
+        str(found.aside[0].relative_to(where.home))
+    ]
+
+
 def test_a_link_that_a_person_made_of_our_file_stays(tmp_path: Path) -> None:
     where = site(tmp_path)
     installing.install(claude, where, caller(tmp_path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from checkpointer.agents.editing import jsonedit, tomledit, yamledit
+from checkpointer.agents.editing import comments, jsonedit, tomledit, yamledit
 from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import Entry, Ours
 
@@ -36,12 +36,15 @@ def added(form: Format, text: str, entries: Sequence[Entry]) -> str:
 
 
 def removed(form: Format, text: str, ours: Ours, before: str | None) -> str:
-    """The text without what is ours, every other byte as it was. Raises Unfit.
+    """The text without what is ours, every other byte as it was. Raises Unfit, also where a comment would be lost.
 
     `before` is the text as it was before us, where that is known: what was empty then stays, in its own form.
     """
     if form == "toml":
         return tomledit.removed(text, ours)
     if form == "yaml":
-        return yamledit.removed(text, ours, before)
-    return jsonedit.removed(text, ours, before, comments=form == "jsonc")
+        left = yamledit.removed(text, ours, before)
+    else:
+        left = jsonedit.removed(text, ours, before, comments=form == "jsonc")
+    comments.check(form, text, left)
+    return left

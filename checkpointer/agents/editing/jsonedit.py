@@ -38,7 +38,9 @@ def removed(text: str, ours: Ours, before: str | None, *, comments: bool) -> str
     old = value_of(before, comments=comments) if before is not None else None
     wanted = minus(value, ours, old)
     while (path := _find(jsontext.parse(text, comments=comments), ours, ())) is not None:
-        text = _remove(text, path, before, comments)
+        text, kept = _remove(text, path, before, comments)
+        if kept:
+            wanted = _with_empty(wanted, kept, _at(jsontext.parse(text, comments=comments), kept).value)
     if value_of(text, comments=comments) != wanted:
         raise Unfit("was changed in a way that does not let us take our part out safely")
     return text
@@ -135,8 +137,21 @@ def _at(root: Node, path: Path) -> Node:
     return node
 
 
-def _remove(text: str, path: Path, before: str | None, comments: bool) -> str:
-    """Take out the value at a path, and what is empty because of that and was not there before."""
+def _with_empty(value: Any, path: Path, empty: Any) -> Any:
+    """The document with what was left empty for the sake of a comment: a list of hooks, or what holds such lists."""
+    if not isinstance(value, dict):
+        return value
+    inner = value.get(path[0])
+    if len(path) == 1:
+        return {**value, path[0]: empty if inner is None else inner}
+    return {**value, path[0]: _with_empty({} if inner is None else inner, path[1:], empty)}
+
+
+def _remove(text: str, path: Path, before: str | None, comments: bool) -> tuple[str, Path]:
+    """Take out the value at a path, and what is empty because of that and was not there before.
+
+    What holds a comment stays, empty: the second value says where, if so.
+    """
     old = jsontext.parse(before, comments=comments) if before is not None and before.strip("\ufeff \t\r\n") else None
     while path:
         parent = _at(jsontext.parse(text, comments=comments), path[:-1])
@@ -149,9 +164,11 @@ def _remove(text: str, path: Path, before: str | None, comments: bool) -> str:
         if stood is not None or not path:
             text = _emptied(text, container, before, stood)
             break
+        if path and all(isinstance(k, str) for k in path) and text[container.start + 1 : container.end - 1].strip():
+            return text, path
         if container.kind == "array" and len(path) > 1 and isinstance(path[-2], int):
             path = path[:-1]  # a group of hooks that holds none any more
-    return text
+    return text, ()
 
 
 def _emptied(text: str, container: Node, before: str | None, stood: Node | None) -> str:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
+from checkpointer.agents.editing import comments
 from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import Entry, Ours, minus, ours_in, plus
 
@@ -38,11 +39,7 @@ def added(text: str, entries: Sequence[Entry]) -> str:
     body = newline.join([*lines, END])
     # Without a line end at its end before, there is none at its end after: the way back needs no memory.
     text = f"{text}{newline}{body}" if text and not text.endswith("\n") else f"{text}{body}{newline}"
-    try:
-        same = value_of(text) == wanted
-    except Unfit:
-        same = False
-    if not same:
+    if not _means(text, wanted):
         raise Unfit("is written in a way that cannot be changed safely")
     return text
 
@@ -54,13 +51,24 @@ def removed(text: str, ours: Ours) -> str:
     def without(match: re.Match[str]) -> str:
         return match["lead"] if match["end"] or not match["lead"] else ""
 
+    why = Unfit("holds entries of ckpt in a way that cannot be taken out safely; take them out by hand")
     for left in (_BLOCK.sub(without, text), _without_groups(text, ours)):
-        try:
-            if value_of(left) == wanted:
-                return left
-        except Unfit:
+        if not _means(left, wanted):
             continue
-    raise Unfit("holds entries of ckpt in a way that cannot be taken out safely; take them out by hand")
+        try:
+            comments.check("toml", text, left, (BEGIN, END))
+        except Unfit as e:
+            why = e
+        else:
+            return left
+    raise why
+
+
+def _means(text: str, wanted: Any) -> bool:
+    try:
+        return bool(value_of(text) == wanted)
+    except Unfit:
+        return False
 
 
 def _without_groups(text: str, ours: Ours) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from checkpointer.agents.editing import document
 from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import holds, ours_in
 from checkpointer.agents.installation import change, copies, ledger
+from checkpointer.agents.installation.calling import called
 from checkpointer.agents.installation.change import Change
 from checkpointer.agents.installation.copies import Copy
 from checkpointer.agents.installation.ledger import Installed
-from checkpointer.agents.recipes.recipe import Caller, Merged, Owned, Recipe, Site, path_in
+from checkpointer.agents.recipes.recipe import Caller, Merged, Owned, Recipe, Site, line_of, path_in
 from checkpointer.errors import Unconfigurable
 
 EDITED = ".edited"
@@ -24,7 +26,8 @@ EDITED = ".edited"
 class Plan:
     """The changes in the order in which they are made. `entries`: how many hooks go into, or out of, which file.
 
-    `backups` hold a configuration as it is before an install; `kept` are copies that an uninstall leaves, and why.
+    `backups` hold a configuration as it is before an install; `kept` are copies that an uninstall leaves, and why;
+    `wrapped` are lines of a person's that call a hook of ours among other things, with the file of each: they stay.
     """
 
     changes: list[Change] = field(default_factory=list)
@@ -33,6 +36,7 @@ class Plan:
     backups: list[Copy] = field(default_factory=list)
     kept: dict[Path, str] = field(default_factory=dict)
     aside: list[Path] = field(default_factory=list)
+    wrapped: list[tuple[Path, str]] = field(default_factory=list)
     created: list[Path] = field(default_factory=list)
     touched: list[Path] = field(default_factory=list)
 
@@ -80,7 +84,7 @@ def _own(plan: Plan, part: Owned, known: Installed | None) -> None:
         plan.created.append(part.path)
     elif _edited(part, data, known):
         aside = _free(part.path)
-        plan.changes.append(Change(aside, None, data, part.mode))
+        plan.changes.append(Change(aside, None, data, part.mode, new=True))
         plan.aside.append(aside)
     plan.owned.append(part.path)
     plan.changes.append(Change(part.path, data, part.content, part.mode))
@@ -104,6 +108,7 @@ def _merge(plan: Plan, part: Merged, recipe: Recipe, site: Site, known: Installe
     data = change.read(part.path)
     text = document.text_of(data) if data is not None else part.skeleton
     value = document.value_of(part.form, text)
+    plan.wrapped += _wrapped(part, recipe, value)
     if data is not None and holds(value, part.entries, recipe.ours):
         return
     found = copies.ours(part.path, known.copies if known is not None else {})
@@ -136,8 +141,8 @@ def _restored(part: Merged, recipe: Recipe, site: Site, text: str, found: list[C
     """The text as it was before us; where others changed it since, without what is ours."""
     readable = [old for copy in found if (old := _readable(part, copy.data)) is not None]
     value = document.value_of(part.form, text)
-    for called in {path_in(mine) for mine in ours_in(value, recipe.ours)} if readable else ():
-        caller = Caller(called if os.path.isabs(called) else "")
+    for path in {path_in(mine) for mine in ours_in(value, recipe.ours)} if readable else ():
+        caller = Caller(path if os.path.isabs(path) else "")
         for other in (*recipe.parts(recipe, site, caller), *recipe.elsewhere(recipe, site, caller)):
             if isinstance(other, Merged) and other.path == part.path:
                 for before in readable:
@@ -172,7 +177,7 @@ def uninstall(recipe: Recipe, site: Site) -> Plan:
         plan.touched.append(part.path)
         try:
             if isinstance(part, Owned):
-                _disown(plan, rest, part, known)
+                _disown(plan, rest, part, recipe, site, known)
             else:
                 _unmerge(plan, rest, part, recipe, site, known)
             for made in (*plan.changes, *rest):
@@ -196,13 +201,25 @@ def _everywhere(recipe: Recipe, site: Site) -> list[Merged | Owned]:
     return parts + [p for p in recipe.elsewhere(recipe, site, caller) if p.path not in known]
 
 
-def _disown(plan: Plan, rest: list[Change], part: Owned, known: Installed | None) -> None:
+def _as_written(part: Owned, data: bytes, recipe: Recipe, site: Site) -> bool:
+    """Is a file what this version writes for the ckpt that it calls, wherever that is?"""
+    for path in called(part, data.decode("utf-8", "replace"), recipe):
+        caller = Caller(path if os.path.isabs(path) else "")
+        if any(
+            p.path == part.path and isinstance(p, Owned) and p.content == data
+            for p in recipe.parts(recipe, site, caller)
+        ):
+            return True
+    return False
+
+
+def _disown(plan: Plan, rest: list[Change], part: Owned, recipe: Recipe, site: Site, known: Installed | None) -> None:
     data = change.read(part.path)
     if data is None or part.mark not in data:
         return
-    if known is not None and _edited(part, data, known):
+    if _edited(part, data, known) and (known is not None or not _as_written(part, data, recipe, site)):
         aside = _free(part.path)
-        rest.append(Change(aside, None, data, part.mode))
+        rest.append(Change(aside, None, data, part.mode, new=True))
         plan.aside.append(aside)
     plan.owned.append(part.path)
     rest.append(Change(part.path, data, None, part.mode))
@@ -213,7 +230,9 @@ def _unmerge(plan: Plan, rest: list[Change], part: Merged, recipe: Recipe, site:
     unnoted = _unnoted(part, known)
     data = left = change.read(part.path)
     text = document.text_of(data) if data is not None else ""
-    count = len(list(ours_in(document.value_of(part.form, text), recipe.ours))) if data is not None else 0
+    value = document.value_of(part.form, text) if data is not None else {}
+    plan.wrapped += _wrapped(part, recipe, value)
+    count = len(list(ours_in(value, recipe.ours)))
     if count:
         base = _restored(part, recipe, site, text, found or unnoted)
         left = None if _alone(part, base, found, known) else base.encode()
@@ -226,6 +245,10 @@ def _unmerge(plan: Plan, rest: list[Change], part: Merged, recipe: Recipe, site:
             plan.kept[copy.path] = "the file now is not byte for byte what it holds"
     for copy in unnoted if count else ():
         plan.kept[copy.path] = "it is not noted whether ckpt made it"
+
+
+def _wrapped(part: Merged, recipe: Recipe, value: Any) -> list[tuple[Path, str]]:
+    return [(part.path, line_of(found)) for found in ours_in(value, recipe.wrapped)]
 
 
 def _alone(part: Merged, left: str, found: list[Copy], known: Installed | None) -> bool:

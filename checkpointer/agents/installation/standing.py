@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from checkpointer.agents.editing import document
 from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import holds, ours_in
 from checkpointer.agents.installation import change
+from checkpointer.agents.installation.calling import called
 from checkpointer.agents.recipes.recipe import Caller, Owned, Part, Recipe, Site, path_in
 
 State = Literal["none", "installed", "outdated", "broken", "unreadable"]
@@ -80,30 +80,9 @@ def _calls(part: Part, recipe: Recipe) -> set[str] | None:
     if isinstance(part, Owned):
         if part.mark not in data:
             return None
-        return set(_named_in(part, text, recipe))
+        return set(called(part, text, recipe))
     found = [path_in(v) for v in ours_in(document.value_of(part.form, text), recipe.ours)]
     return set(found) if found else None
-
-
-def _named_in(part: Owned, text: str, recipe: Recipe) -> Sequence[str]:
-    """The ckpt that a file of ours calls, if it calls one."""
-    if part.path.suffix == ".json":
-        try:
-            value: Any = document.value_of("json", text)
-        except Unfit:
-            return []
-        return [path_in(v) for v in ours_in(value, recipe.ours)]
-    if part.path.suffix == ".js":
-        for line in text.split("\n"):
-            if line.startswith("const CKPT = "):
-                try:
-                    return [document.value_of("json", line.removeprefix("const CKPT = "))[0]]
-                except (Unfit, IndexError, KeyError):
-                    return []
-        return []
-    if text.startswith("#!"):
-        return [path_in({"command": line}) for line in text.split("\n") if f" hook {recipe.name} " in line]
-    return []
 
 
 def _as_wanted(part: Part, recipe: Recipe) -> bool:

@@ -60,20 +60,57 @@ class Caller:
         return f"command -v ckpt >/dev/null 2>&1 || exit 0; exec {shlex.join(self.words(agent, event))}"
 
 
+_GUARD = re.compile(r"command -v ckpt >/dev/null(?: 2>&1)? \|\| exit 0; exec (?=ckpt )")
+_PROGRAM = r"""(?:"[^"$`\\]*\bckpt"|'[^']*\bckpt'|[^\s;&|<>()$`"'\\]*)"""
+
+
 def ours(agent: str) -> Ours:
-    """Is a mapping of a configuration the call of a hook of ours for this agent?"""
-    call = re.compile(rf"(?:^|[\s/;'\"])ckpt['\"]?\s+hook\s+{re.escape(agent)}(?:\s|$)")
+    """Is a mapping of a configuration the call of a hook of ours for this agent, and nothing but that call?
+
+    A line that does more, as `notify; ckpt hook ...`, is a person's.
+    """
+    call = re.compile(rf"{_PROGRAM}\s+hook\s+{re.escape(agent)}\s+[\w.:-]+")
+
+    def alone(line: str) -> bool:
+        line = _GUARD.sub("", line, count=1) if _GUARD.match(line) else line
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            return False
+        return (call.fullmatch(line) is not None or shlex.join(words) == line) and ours_by_words(words)
+
+    def ours_by_words(words: Sequence[str]) -> bool:
+        return len(words) == 4 and os.path.basename(words[0]) == "ckpt" and list(words[1:3]) == ["hook", agent]
 
     def is_ours(value: dict[str, Any]) -> bool:
-        for key in ("command", "bash"):
-            line, args = value.get(key), value.get("args")
+        args = value.get("args")
+        for line in (value.get("command"), value.get("bash")):
             if isinstance(line, str) and isinstance(args, list):
-                line = " ".join([line, *(a for a in args if isinstance(a, str))])
-            if isinstance(line, str) and call.search(line):
+                if ours_by_words([line, *(a if isinstance(a, str) else "" for a in args)]):
+                    return True
+            elif isinstance(line, str) and alone(line):
                 return True
         return False
 
     return is_ours
+
+
+def wrapped(agent: str) -> Callable[[dict[str, Any]], bool]:
+    """Does a mapping of a configuration call a hook of ours among other things? It is a person's then."""
+    call = re.compile(rf"ckpt['\"]?\s+hook\s+{re.escape(agent)}(?:\s|$)")
+    is_ours = ours(agent)
+
+    def is_wrapped(value: dict[str, Any]) -> bool:
+        return not is_ours(value) and call.search(line_of(value)) is not None
+
+    return is_wrapped
+
+
+def line_of(value: dict[str, Any]) -> str:
+    """What a mapping of a configuration calls, as one line; empty where it calls nothing."""
+    line, args = value.get("command") or value.get("bash"), value.get("args")
+    words = [line, *(args if isinstance(args, list) else [])]
+    return " ".join(w for w in words if isinstance(w, str)) if isinstance(line, str) else ""
 
 
 def path_in(value: dict[str, Any]) -> str:
@@ -168,6 +205,10 @@ class Recipe:
     def ours(self, value: dict[str, Any]) -> bool:
         """Is a mapping of its configuration a hook of ours?"""
         return ours(self.name)(value)
+
+    def wrapped(self, value: dict[str, Any]) -> bool:
+        """Does a mapping of its configuration call a hook of ours within a line of a person's?"""
+        return wrapped(self.name)(value)
 
 
 def grouped(recipe: Recipe, caller: Caller, *, unit: int = 1, **more: Any) -> tuple[Entry, ...]:
