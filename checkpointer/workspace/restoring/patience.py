@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from _signal import pthread_sigmask  # type: ignore[import-not-found]  # without the names of numbers: they take longer
 from collections.abc import Iterator
 
 
@@ -14,8 +13,8 @@ def uninterrupted() -> Iterator[None]:
 
     A thread's own business: other threads go on as before. Nothing is promised against SIGKILL, which is settled later.
     """
-    before = pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
