@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from checkpointer.workspace.workspace import Workspace
 
 TELL = "tell"
+WARN = "warn"
+"""What the agent, and what the person, is to be told at the next prompt."""
 WAIT = 20.0
 """Seconds to wait for another hook of the same run; then the report is left for it."""
 ANSWER = 40
@@ -118,6 +120,7 @@ class Visit:
         self._after(workspace, observer, worked)
         for text in (*workspace.notices, *workspace.store.notices):
             diary.write(self.store, self.report.agent, self.report.event, text)
+        self._warn(workspace)
         return self._reply(workspace, observer.session, worked, cut)
 
     def _released(self, session: Session) -> bool:
@@ -140,13 +143,22 @@ class Visit:
         assert self.intake is not None
         leave_word(self.intake.place, text)
 
-    def _word(self) -> str:
+    def _warn(self, workspace: Workspace) -> None:
+        """What no undo can bring back is told to the person, once, as soon as they are there."""
+        from checkpointer.workspace.reading.capture import NO_WAY_BACK
+
+        assert self.intake is not None
+        lost = [f"ckpt: {text}" for text in workspace.notices if text.endswith(NO_WAY_BACK)]
+        if lost:
+            leave_word(self.intake.place, "\n".join(filter(None, (self._word(WARN), *lost))), WARN)
+
+    def _word(self, name: str = TELL) -> str:
         from checkpointer import disk
 
         assert self.intake is not None
         with contextlib.suppress(OSError):
-            text = (self.intake.place / TELL).read_text(encoding="utf-8", errors="replace")
-            disk.remove(self.intake.place / TELL, missing_ok=True)
+            text = (self.intake.place / name).read_text(encoding="utf-8", errors="replace")
+            disk.remove(self.intake.place / name, missing_ok=True)
             return text
         return ""
 
@@ -191,7 +203,7 @@ class Visit:
             protection.save(self.root, self.store, note)
         if self.report.kind not in ("prompt", "session-start") or self.report.subagent:
             return Reply()
-        reply = Reply(person=self._protection())
+        reply = Reply(person="\n".join(filter(None, (self._protection(), self._word(WARN)))))
         if self._second:
             reply.person = "\n".join(filter(None, (reply.person, self._second)))
         if worked.draft.asked is not None:
@@ -260,7 +272,7 @@ class Visit:
         return Reply()
 
 
-def leave_word(place: Path, text: str) -> None:
+def leave_word(place: Path, text: str, name: str = TELL) -> None:
     """Something to tell the agent of a run at its next prompt; `place` is where its hooks meet. Never raises."""
     from checkpointer import disk
 
@@ -270,7 +282,7 @@ def leave_word(place: Path, text: str) -> None:
         for missing in (place.parent, place):
             if not missing.is_dir():
                 disk.make_directory(missing)
-        disk.replace(place / TELL, text.encode())
+        disk.replace(place / name, text.encode("utf-8", "backslashreplace"))
 
 
 def _why(error: Exception) -> str:

@@ -578,3 +578,17 @@ def test_the_session_cache_may_be_lost_at_any_time(player: Player, claude: Claud
     assert shown(player, "t1") == {"t1.1": {"a"}}
     same(player.world.files(), player.world.files())
     assert len([e for e in player.events() if e["type"] == "tool_call_completed"]) == 1
+
+
+def test_a_repository_that_the_agent_deleted_is_told_of_once(player: Player, claude: Claude) -> None:
+    """No undo brings it back, so the person must hear of it while the agent's copy of the work may still be there."""
+    subprocess.run(["git", "init", "-q", str(player.world.root)], check=True)
+    claude.prompt("one")
+    claude.before("c1", command="rm -rf .git")
+    player.world.sh("rm -rf .git")
+    claude.after("c1", command="rm -rf .git")
+    claude("Stop")
+    said = claude.prompt("two")["systemMessage"]
+    assert ".git is gone: a repository is in no checkpoint, so no undo brings it back" in said
+    claude("Stop")
+    assert claude.prompt("three") == {}

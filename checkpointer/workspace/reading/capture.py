@@ -34,6 +34,9 @@ __all__ = ["LIMIT", "Present", "Progress", "capture"]
 LIMIT = 1 << 30
 """Bytes above which a file that was never covered is listed as too large."""
 
+NO_WAY_BACK = "a repository is in no checkpoint, so no undo brings it back"
+"""How the notice ends that a `.git` which was there is not."""
+
 
 def capture(
     root: bytes,
@@ -100,7 +103,7 @@ def capture(
 
 def _gone(directory: str) -> str:
     git = os.fsencode(f"{directory}/.git" if directory else ".git")
-    return f"{show(git)} is gone: a repository is in no checkpoint, so no undo brings it back"
+    return f"{show(git)} is gone: {NO_WAY_BACK}"
 
 
 def _terms(
