@@ -9,7 +9,18 @@ from typing import Any
 from checkpointer.agents.editing import document
 from checkpointer.agents.editing.trouble import Unfit
 from checkpointer.agents.editing.values import Entry
-from checkpointer.agents.recipes.recipe import Caller, Hook, Merged, Part, Recipe, Site, Switch, grouped, markdown
+from checkpointer.agents.recipes.recipe import (
+    Caller,
+    Hook,
+    Merged,
+    Part,
+    Recipe,
+    Site,
+    Switch,
+    all_hooks_off,
+    grouped,
+    markdown,
+)
 
 
 def directory(site: Site) -> Path:
@@ -40,7 +51,7 @@ def entries(recipe: Recipe, caller: Caller) -> tuple[Entry, ...]:
 
 
 def switches(site: Site) -> Sequence[Switch]:
-    return [Switch(settings(site), "jsonc", ("disableAllHooks",), True, "disableAllHooks is true: no hook runs")]
+    return all_hooks_off(settings(site))
 
 
 def confined(site: Site, place: str) -> tuple[str, str] | None:

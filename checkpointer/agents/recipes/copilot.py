@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.agents.recipes.recipe import Caller, Hook, Owned, Part, Recipe, Site
+from checkpointer.agents.recipes.recipe import Caller, Hook, Owned, Part, Recipe, Site, by_each_member
 
 
 def directory(site: Site) -> Path:
@@ -20,10 +20,6 @@ def parts(recipe: Recipe, site: Site, caller: Caller) -> Sequence[Part]:
     }
     content = json.dumps({"version": 1, "hooks": hooks}, indent=2, ensure_ascii=False) + "\n"
     return [Owned(directory(site) / "hooks" / "ckpt.json", content.encode(), b" hook copilot ")]
-
-
-def hand(site: Site) -> Sequence[str]:
-    return () if site.project is None else ["each member trusts the folder, and has ckpt on the PATH"]
 
 
 RECIPE = Recipe(
@@ -43,6 +39,6 @@ RECIPE = Recipe(
     ),
     parts=parts,
     directory=directory,
-    hand=hand,
+    hand=by_each_member,
     trust="a project's hooks run once its folder is trusted",
 )

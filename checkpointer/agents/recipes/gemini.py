@@ -17,6 +17,7 @@ from checkpointer.agents.recipes.recipe import (
     Recipe,
     Site,
     Switch,
+    by_each_member,
     grouped,
 )
 
@@ -53,10 +54,6 @@ def switches(site: Site) -> Sequence[Switch]:
     return [Switch(settings(site), "jsonc", ("hooksConfig", "enabled"), False, off)]
 
 
-def hand(site: Site) -> Sequence[str]:
-    return () if site.project is None else ["each member trusts the folder, and has ckpt on the PATH"]
-
-
 # Not PreCompress: it comes before every request to the model. SessionEnd is not waited for.
 RECIPE = Recipe(
     name="gemini",
@@ -72,7 +69,7 @@ RECIPE = Recipe(
     ),
     parts=parts,
     directory=directory,
-    hand=hand,
+    hand=by_each_member,
     switches=switches,
     trust="a project's hooks run once its folder is trusted",
     slash=True,

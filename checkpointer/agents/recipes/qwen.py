@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkpointer.agents.recipes.recipe import Caller, Hook, Merged, Part, Recipe, Site, Switch, grouped, markdown
+from checkpointer.agents.recipes.recipe import (
+    Caller,
+    Hook,
+    Merged,
+    Part,
+    Recipe,
+    Site,
+    Switch,
+    all_hooks_off,
+    by_each_member,
+    grouped,
+    markdown,
+)
 
 
 def directory(site: Site) -> Path:
@@ -22,11 +34,7 @@ def parts(recipe: Recipe, site: Site, caller: Caller) -> Sequence[Part]:
 
 
 def switches(site: Site) -> Sequence[Switch]:
-    return [Switch(settings(site), "jsonc", ("disableAllHooks",), True, "disableAllHooks is true: no hook runs")]
-
-
-def hand(site: Site) -> Sequence[str]:
-    return () if site.project is None else ["each member trusts the folder, and has ckpt on the PATH"]
+    return all_hooks_off(settings(site))
 
 
 RECIPE = Recipe(
@@ -47,7 +55,7 @@ RECIPE = Recipe(
     ),
     parts=parts,
     directory=directory,
-    hand=hand,
+    hand=by_each_member,
     switches=switches,
     trust="a project's hooks run once its folder is trusted",
     slash=True,

@@ -211,6 +211,16 @@ class Recipe:
         return wrapped(self.name)(value)
 
 
+def by_each_member(site: Site) -> Sequence[str]:
+    """What is left to do by hand where a project's hooks run only in folders that a person trusts."""
+    return () if site.project is None else ["each member trusts the folder, and has ckpt on the PATH"]
+
+
+def all_hooks_off(settings: Path) -> Sequence[Switch]:
+    """The switch of Claude Code and its kin."""
+    return [Switch(settings, "jsonc", ("disableAllHooks",), True, "disableAllHooks is true: no hook runs")]
+
+
 def grouped(recipe: Recipe, caller: Caller, *, unit: int = 1, **more: Any) -> tuple[Entry, ...]:
     """Entries as Claude Code has them and many after it: groups by event, each with its commands.
 

@@ -178,9 +178,8 @@ class PackedObjects:
                 yield self._packs[name], offset
 
     def __contains__(self, oid: bytes) -> bool:
-        if self._listed is None:
-            self.refresh()
-        if oid in self._small or (self._large and any(index.find(oid) is not None for index in self._large)):
+        self._look()
+        if oid in self._small or any(index.find(oid) is not None for index in self._large):
             return True
         return bool(self._fans) and oid not in self._unsound and self._loose(oid) is not None
 

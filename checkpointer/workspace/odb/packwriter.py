@@ -105,18 +105,12 @@ class PackWriter:
 
     def add(self, type: ObjectType, data: bytes) -> bytes:
         oid = oid_of(type, data)
-        if oid in self._added:
-            return oid
-        if oid in self.objects:
-            self.relied.add(oid)
+        if self._known(oid):
             return oid
         entry = entry_header(type, len(data)) + deflate.compress(data)
-        self._placed.append((oid, zlib.crc32(entry), self._written + self._held_bytes))
+        self._placed.append((oid, zlib.crc32(entry), self.length))
         self._added.add(oid)
-        self._held.append(entry)
-        self._held_bytes += len(entry)
-        if self._held_bytes > _HELD:
-            self._spill()
+        self._put(entry)
         return oid
 
     def has(self, oid: bytes) -> bool:
