@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +14,10 @@ from checkpointer.cli import phrase
 from checkpointer.cli.app import Command, paths_of
 from checkpointer.cli.call import Call
 from checkpointer.cli.handle import POINT, RANGE, Turns, reads_as_handle, turns
+from checkpointer.cli.listing import changes_of
 from checkpointer.cli.saving import note_prompt
 from checkpointer.cli.show import next_undo
-from checkpointer.cli.titles import open_turns, titles
+from checkpointer.cli.titles import Title, open_turns, titles
 from checkpointer.errors import Conflict, NeedsPerson, Usage
 from checkpointer.workspace.undoing.selection import Selector
 
@@ -186,11 +187,39 @@ def _say(call: Call, workspace: Workspace, result: Outcome, verb: str, bare: boo
     spared = told.untouched(after, result)
     if spared:
         call.out.line(f"untouched: {phrase.paths(spared)}")
+    for text in _untold(before, result, names):
+        call.out.line(text)
     words = told.git_words(workspace.root, after, result.unit, row.started if row is not None else None)
     if words:
         call.out.line(words)
     if not result.dry_run:
         call.out.hint("next: " + "   ".join(_next(verb, result, after)))
+
+
+def _untold(before: Timeline, result: Outcome, names: Mapping[str, Title]) -> Iterator[str]:
+    """What may be a person's: it was changed during calls whose end nobody told, up to the prompt that came next."""
+    from checkpointer.run.roster import NO_END
+
+    done = {*result.written, *result.removed}
+    for unit in before.units:
+        calls = names.get(unit.handle, Title()).calls or {}
+        for step in unit.steps:
+            if not any(h in calls and calls[h].end == NO_END for h in map(str, step.handles)):
+                continue
+            among = sorted(done & changes_of(before, step.segments).keys())
+            if among and unit.handle in _units(result.unit, before):
+                until = f"nobody told when {step.handle} ended: what was edited until the next prompt counts as its"
+                yield f"perhaps yours: {phrase.paths(among)}  ({until})"
+
+
+def _units(words: str, before: Timeline) -> set[str]:
+    """The turns that `t3`, `t3.2`, `t3..` or `t3..t5` name."""
+    try:
+        found = turns(words)
+    except Usage:  # a restore, or a person's edit
+        return set()
+    last = found.last if found.last is not None else before.last_turn or found.first
+    return {f"t{n}" for n in range(found.first, last + 1)}
 
 
 def _next(verb: str, result: Outcome, after: Timeline) -> list[str]:

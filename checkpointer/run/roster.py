@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SAYING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query", "url", "prompt", "description")
 """Names of arguments that say most of what a call is about, the first that is there."""
+NO_END = "no end told"
+"""How a call ended whose agent went on without a word of its end: it may have been interrupted, or denied."""
 Facts = Mapping[str, Any]
 _TAIL = 1 << 16
 _LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
@@ -267,7 +269,7 @@ def _call_ended(info: RunInfo, facts: Facts) -> None:
     elif facts.get("failed"):
         ends[handle] = "failed"
     elif facts.get("verdict") == "unreported":
-        ends[handle] = "no end told"
+        ends[handle] = NO_END
 
 
 def _about(said: Facts) -> Any:

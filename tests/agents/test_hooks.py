@@ -592,3 +592,23 @@ def test_a_repository_that_the_agent_deleted_is_told_of_once(player: Player, cla
     assert ".git is gone: a repository is in no checkpoint, so no undo brings it back" in said
     claude("Stop")
     assert claude.prompt("three") == {}
+
+
+def test_what_may_be_the_persons_is_named_by_undo(player: Player, claude: Claude) -> None:
+    """Esc, or a call that was denied: the agent sends nothing, and what the person edits then counts as the call's."""
+    world = player.world
+    world.write("mine", "1\n")
+    claude.prompt("one")
+    claude.before("c1", command="make")
+    world.write("made", "by the agent\n")
+    claude.after("c1", command="make")
+    claude.before("c2", command="rm -rf /")
+    world.write("mine", "mine\n")
+    claude.prompt("two")
+    claude("Stop")
+    said = world.ckpt("undo", "-n").out
+    assert "perhaps yours: mine  (nobody told when t1.2 ended: what was edited until the next prompt" in said
+    assert "perhaps yours: mine" in world.ckpt("undo", "t1..").out
+    assert world.read("mine") == b"1\n"
+    world.ckpt("redo")
+    assert world.read("mine") == b"mine\n"
