@@ -6,7 +6,6 @@ import hashlib
 import struct
 import sys
 from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -144,9 +143,3 @@ class PackIndex:
     def by_offset(self) -> list[Placed]:
         """Every object in the order of the pack."""
         return sorted(self, key=lambda placed: placed.offset)
-
-    def starting_with(self, prefix: bytes) -> list[bytes]:
-        """Ids that begin with these bytes."""
-        low = bisect_left(range(self.count), prefix, key=lambda n: self.oid(n)[: len(prefix)])
-        high = bisect_right(range(self.count), prefix, key=lambda n: self.oid(n)[: len(prefix)])
-        return [self.oid(n) for n in range(low, high)]

@@ -21,11 +21,11 @@ from checkpointer.workspace.reading.workers import (
     Added,
     Counters,
     Crew,
-    Ended,
     Relay,
     TooMuch,
     alone,
     processors,
+    require_parent,
     take_over,
 )
 
@@ -221,14 +221,14 @@ def _worker(
             nonlocal ticks
             ticks += 1
             if ticks % _TICKS == 0:
-                _require(parent)
+                require_parent(parent)
                 tally, now = total.tally, mine.found.tally
                 counters.put(number, tally.files + now.files, tally.bytes + now.bytes)
 
         mine = Scan(scan.terms, relay, scan.records, tick)
         with contextlib.closing(mine):
             while (unit := following()) is not None:
-                _require(parent)
+                require_parent(parent)
                 try:
                     outcomes[unit] = _do(mine, units[unit])
                 except TooMuch:
@@ -237,11 +237,6 @@ def _worker(
         return outcomes, _packed(total), tuple(relay.finish())
 
     return work
-
-
-def _require(parent: int) -> None:
-    if os.getppid() != parent:
-        raise Ended
 
 
 def _packed(found: Found) -> tuple[Any, ...]:

@@ -48,10 +48,6 @@ def read_commit(objects: PackedObjects, oid: str) -> Checkpoint:
     return decode_commit(oid, data)
 
 
-def without_parent(checkpoint: Checkpoint) -> Checkpoint:
-    return checkpoint._replace(parent=None)
-
-
 def in_flight(objects: PackedObjects) -> set[str]:
     """Names of packs with a `.keep` file: written, but no ref has moved to what they hold (or was about to)."""
     return {name[:-5] for name in os.listdir(objects.pack_directory) if name.endswith(".keep")}

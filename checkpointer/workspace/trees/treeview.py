@@ -249,10 +249,6 @@ class Tree:
             elif outside is not None:
                 yield path, None, outside[name]
 
-    def kept_though_unread(self) -> Iterator[bytes]:
-        """Paths listed as uncovered that keep, in this checkpoint, the content they had last."""
-        return (path for path in self.extras.uncovered if self.covers(path))
-
 
 class SalvagedTree(Tree):
     """A checkpoint's files as far as they can be read; what cannot counts as not held.
