@@ -195,7 +195,7 @@ def verify(call: Call) -> int:
         call.out.line(f"{mark}: {finding.message}")
     for text in found.unchecked:
         call.out.line(f"not checked: {text}")
-    counts = ", ".join(f"{n:,} {what}" for what, n in found.checked.items())
+    counts = ", ".join(phrase.count(n, what.removesuffix("s"), what) for what, n in found.checked.items())
     verdict = "every promise holds" if found.sound else "the store is damaged; what is not named above stays usable"
     call.out.line(f"{verdict}: checked {counts}")
     return 0 if found.sound else Damaged.exit
