@@ -132,9 +132,7 @@ def _current(timeline: Timeline) -> str | None:
 def line(call: Call, row: Row, files: int, lines: str) -> str:
     """One row for people."""
     style = call.out.style
-    mark = {"back": "  undone", "left": "  left by an undo", "kept": "  older than what undo reaches"}.get(
-        row.state or "", ""
-    )
+    mark = f"  {listing.STATES[row.state]}" if row.state in listing.STATES else ""
     kind = "" if row.kind == "turn" else f"{row.kind} "
     text = f"{kind}{listing.who(row)}".strip()
     none = "" if row.state == "kept" else "first" if not row.segments and not row.is_talk else "no change"
@@ -172,6 +170,7 @@ def document(timeline: Timeline, row: Row, current: str | None, paths: list[byte
         "modified": sum(changes[p][0] is not None and changes[p][1] is not None for p in names),
         "removed": sum(changes[p][1] is None for p in names),
         "undone": row.state == "back",
+        "partly_undone": row.state == "part",
         "current": c.tree == current,
         "unit": row.unit.handle if row.unit is not None else None,
         "by": c.meta.by,

@@ -24,11 +24,19 @@ if TYPE_CHECKING:
 MANY = 2_000
 """In a row of more files than this, lines are not counted: reading them all would take longer than anybody waits."""
 
+STATES = {
+    "back": "undone",
+    "part": "partly undone",
+    "left": "left by an undo",
+    "kept": "older than what undo reaches",
+}
+"""What is said of a row that does not stand as it was done."""
+
 
 class Row(NamedTuple):
     """One line of a history. `before` is the number of the checkpoint before it, None where that is no longer kept.
 
-    `state` is `open`, `back` (undone), `left` (an undo passed it over) or None for what undo does not know.
+    `state` is `open`, one of `STATES`, or None for what undo does not know.
     """
 
     handle: str
@@ -99,7 +107,7 @@ def rows(timeline: Timeline, titles: Mapping[str, Title], *, every: bool = False
         if row.unit is None:
             yield row
             continue
-        state = timeline.state_of_unit(row.unit)
+        state = state_of(timeline, row.unit)
         if state is not None or row.kind == "save":
             yield row._replace(state=state)
 
@@ -119,6 +127,12 @@ def _talk(timeline: Timeline, titles: Mapping[str, Title]) -> Iterator[tuple[int
         then = [c for c in timeline.checkpoints if title.checkpoint is not None and c.number <= title.checkpoint]
         if then:
             yield then[-1].number, Row(handle, "turn", then[-1], (), (title.run,), title, None)
+
+
+def state_of(timeline: Timeline, unit: Unit) -> str | None:
+    """How a unit stands: `open`, `part`, `back`, `left`; None where it changed nothing."""
+    state = timeline.state_of_unit(unit)
+    return "part" if state == "open" and timeline.is_partly_back(unit) else state
 
 
 def counted(

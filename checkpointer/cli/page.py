@@ -28,7 +28,6 @@ _FILES = 60
 """Files of one step that are listed."""
 _BUDGET = 4 << 20
 """Bytes of patches in a page; beyond that files are only counted."""
-_STATES = {"back": "undone", "left": "left by an undo"}
 
 
 def save(target: str, workspace: Workspace, timeline: Timeline, rows: Iterable[Row], names: Mapping[str, Title]) -> int:
@@ -166,7 +165,7 @@ def _step(handle: str, calls: list[Called], files: list[File]) -> Step:
 
 
 def _state(row: Row) -> str:
-    return _STATES.get(row.state or "", "")
+    return listing.STATES.get(row.state or "", "")
 
 
 def _events(workspace: Workspace) -> Iterator[Item]:

@@ -187,7 +187,8 @@ def _headline(subject: Subject) -> str:
     seconds = f" ({phrase.span(title.seconds)})" if title.seconds is not None else ""
     label = title.prompt or end.meta.label
     words = [unit.handle, title.agent, " ".join(sorted(unit.runs)), f"{phrase.clock(at)}{seconds}"]
-    state = {"back": "  undone", "left": "  left by an undo"}.get(subject.timeline.state_of_unit(unit) or "", "")
+    said = listing.STATES.get(listing.state_of(subject.timeline, unit) or "", "")
+    state = f"  {said}" if said else ""
     return " ".join(w for w in words if w) + (f"  {phrase.quoted(label)}" if label else "") + state
 
 

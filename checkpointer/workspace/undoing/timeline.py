@@ -6,7 +6,7 @@ capture of the present files (real or only looked at) as the newest checkpoint w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -74,7 +74,7 @@ class Marks:
         log = self._log.get(segment, [])
         return bool(log) and log[0] == (True, None) and all(inside for inside, _ in log)
 
-    def segments(self) -> Iterable[Segment]:
+    def segments(self) -> Container[Segment]:
         return self._log.keys()
 
 
@@ -146,6 +146,12 @@ class Timeline:
         if "left" in states:
             return "left"
         return "back" if states else None
+
+    def is_partly_back(self, unit: Unit) -> bool:
+        """Was some of it taken back, and some not?"""
+        if not any(segment in self._back.segments() for segment in unit.segments):
+            return False
+        return len({self.state_of(change) == "back" for change in self.changes(unit)}) == 2
 
     def taken_whole(self, segment: Segment) -> bool:
         """Is all of it known to be taken back, without a look at what it changed?"""

@@ -23,3 +23,23 @@ def test_what_is_searched(world: World) -> None:
     assert world.ckpt("log", "--grep", "no such").err == "nothing that fits\n"
     refused = world.ckpt("log", "--grep", "f(x", ok=2).err
     assert refused.splitlines()[-1] == r"next: ckpt log --grep 'f\(x'"
+
+
+def test_a_turn_that_was_taken_back_in_part_is_marked(world: World) -> None:
+    world.write("a", "1\n")
+    world.write("b", "1\n")
+    world.ckpt("save")
+    world.ckpt("run", "--", "sh", "-c", "echo 2 > a; echo 2 > b")
+
+    def marks() -> list[tuple[object, object]]:
+        return [(d["undone"], d["partly_undone"]) for d in world.ckpt("log", "--json").lines if d["turn"] == "t1"]
+
+    assert marks() == [(False, False)]
+    world.ckpt("undo", "--", "a")
+    assert marks() == [(False, True)]
+    assert world.ckpt("log", "-n", "1").out.rstrip().endswith("partly undone")
+    assert "partly undone" in world.ckpt("show", "t1").out.splitlines()[0]
+    world.ckpt("undo")
+    assert marks() == [(True, False)]
+    world.ckpt("redo")
+    assert marks() == [(False, True)]
