@@ -24,6 +24,17 @@ Choice = Literal["ask", "keep", "restore"]
 _SHOWN = 10
 
 
+def settle(workspace: Workspace) -> list[str]:
+    """Finish an undo, redo or restore that was cut short: only then do the files say anything. Gives lines for people;
+    raises what a restore raises.
+    """
+    if os.path.isdir(workspace.root):
+        workspace.settle()
+    notes = [*workspace.notices]
+    workspace.notices.clear()
+    return notes
+
+
 def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceChanged], list[str]]:
     """Make files and log agree. Gives the events that say so, and lines for people.
 

@@ -310,7 +310,7 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
     """Before the model is asked: letters, files, uncertain calls."""
     desk, run = held.desk, held.run
     desk.pen.collect()
-    run.notices += desk.files.workspace.notices
+    run.notices += drift.settle(desk.files.workspace)
     resumed = bool(desk.state.resumptions)
     if resumed:
         events, notes = drift.look(desk.files, desk.state, wanted.files)

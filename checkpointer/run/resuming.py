@@ -138,10 +138,7 @@ def _see_to(resumed: Resumed, choice: Choice) -> None:
     workspace = files.workspace
     pen.collect()
     files.take_up(pen.state)
-    if os.path.isdir(workspace.root):
-        workspace.settle()
-        resumed.notes += workspace.notices
-        workspace.notices.clear()
+    resumed.notes += drift.settle(workspace)
     resumed.undone = _undone(workspace, pen.state)
     if pen.state.mode == "observed" and choice != "restore" and not drift.is_empty(workspace):
         events: list[WorkspaceChanged] = _as_they_are(files, pen.state)

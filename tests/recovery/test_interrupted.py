@@ -15,14 +15,21 @@ from checkpointer import Match, NeedsPerson, disk, open_run, tool
 from checkpointer.errors import Busy
 
 
-def killed_at(one: Crash, nth: int) -> bool:
-    """Open the run in a child that dies at its n-th durable verb. False if there was no such one."""
+def killed_at(one: Crash, nth: int, after: str = "") -> bool:
+    """Open the run in a child that dies at its n-th durable verb, or the n-th once verb `after` came. False if there
+    was no such one.
+    """
     pid = os.fork()
     if pid == 0:
-        left = nth
+        left, counts = nth, not after
 
         def probe(verb: str, path: object) -> None:
-            nonlocal left
+            nonlocal left, counts
+            if not counts:
+                counts = (
+                    after == f"{verb} {os.path.basename(os.fsdecode(path)) if isinstance(path, str | bytes) else ''}"
+                )
+                return
             left -= 1
             if left == 0:
                 os._exit(9)
@@ -58,6 +65,25 @@ def test_settling_files_may_be_killed_anywhere(world: World) -> None:
     assert nth > 5
     assert one.again() == "written"
     assert world.read("a") == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("nth", range(1, 8))
+def test_a_settling_that_emptied_the_workspace_goes_on(world: World, nth: int) -> None:
+    """What it had put back is finished before an empty workspace is taken for one that somebody wiped."""
+
+    @tool(effect="workspace")
+    def write(text: str) -> str:
+        with open("a", "a") as f:
+            f.write(text)
+        perhaps_die()
+        return "written"
+
+    one = Crash(world, write, text="two\n")
+    one.die()
+    assert killed_at(one, nth, after="remove a")
+    assert not os.listdir(world.root)
+    assert one.again() == "written"
+    assert world.read("a") == b"two\n"
 
 
 def test_settling_by_a_receiver_may_be_killed_anywhere(world: World) -> None:
