@@ -2,13 +2,15 @@
 
 Every path is relative to the root, which is opened once. A directory is opened with `O_NOFOLLOW` component by
 component below it, so a symlink planted where a directory was makes an `OSError`, never a way out; a directory on
-another file system is refused too. Few descriptors stay open, whatever the size and depth of the tree.
+another file system is refused too. At most a quarter of the descriptors that this process may have stay open,
+whatever the size and depth of the tree.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 import sys
 from collections import OrderedDict
@@ -16,7 +18,7 @@ from types import TracebackType
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST = 3000  # bytes of a path that is still handed to the system in one piece
-_KEPT_OPEN = 16
+_MOST_OPEN = 256
 
 Identity = tuple[int, int]
 
@@ -34,6 +36,9 @@ class Directories:
         self.root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.device = os.fstat(self.root).st_dev
         self._open: OrderedDict[bytes, int] = OrderedDict()
+        allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = _MOST_OPEN if allowed < 0 else max(4, min(_MOST_OPEN, allowed // 4))
+        self._given = b""  # what `fd` was asked for last
         self._identity: dict[bytes, Identity] = {}
 
     def __enter__(self) -> Directories:
@@ -57,37 +62,39 @@ class Directories:
         fd = self._open.get(directory)
         if fd is not None:
             self._open.move_to_end(directory)
+            self._given = directory
             return fd
         fd = self._walk(directory)
-        while len(self._open) >= _KEPT_OPEN:
-            os.close(self._open.popitem(last=False)[1])
-        self._open[directory] = fd
+        self._given = directory
         return fd
 
     def _walk(self, directory: bytes) -> int:
-        """Open from the nearest open directory above; what is opened on the way is closed again."""
-        parts = directory.split(b"/")
-        start = len(parts)
+        """Open what is not open yet on the way to a directory."""
+        end = len(directory)
+        while end > 0 and directory[:end] not in self._open:
+            end = directory.rfind(b"/", 0, end)
         fd = self.root
-        while start:
-            start -= 1
-            above = b"/".join(parts[:start])
-            if above in self._open or not start:
-                fd = self._open.get(above, self.root)
-                break
-        borrowed = True
-        for i in range(start, len(parts)):
-            try:
-                below = os.open(parts[i], _OPEN, dir_fd=fd)
-            finally:
-                if not borrowed:
-                    os.close(fd)
-            fd, borrowed = below, False
-            try:
-                self._note(b"/".join(parts[: i + 1]), os.fstat(fd))
-            except OSError:
-                os.close(fd)
-                raise
+        if end > 0:
+            self._open.move_to_end(directory[:end])
+            fd = self._open[directory[:end]]
+        while end != len(directory):
+            begin = end + 1 if end > 0 else 0
+            end = directory.find(b"/", begin)
+            end = len(directory) if end < 0 else end
+            fd = self._step(fd, directory[:end], directory[begin:end])
+        return fd
+
+    def _step(self, above: int, directory: bytes, name: bytes) -> int:
+        """Open a directory in the one above it. It stays open, until too many are."""
+        fd = os.open(name, _OPEN, dir_fd=above)
+        try:
+            self._note(directory, os.fstat(fd))
+        except OSError:
+            os.close(fd)
+            raise
+        while len(self._open) >= self._most:
+            os.close(self._open.pop(next(one for one in self._open if one != self._given)))
+        self._open[directory] = fd
         return fd
 
     def _note(self, directory: bytes, st: os.stat_result) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from _signal import pthread_sigmask  # type: ignore[import-not-found]  # without the names of numbers: they take longer
 from collections.abc import Iterator
 
 
@@ -13,8 +14,8 @@ def uninterrupted() -> Iterator[None]:
 
     A thread's own business: other threads go on as before. Nothing is promised against SIGKILL, which is settled later.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+    before = pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        pthread_sigmask(signal.SIG_SETMASK, before)

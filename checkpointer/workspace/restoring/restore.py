@@ -97,12 +97,12 @@ class Carrier:
         return self.carried
 
     def _prepare(self) -> None:
-        self._each(self._allowed, self.changes)
+        self._each(self._allowed, self.changes, looks=True)
         staged = [*self.changes.placed(), *filter(self._has_twins, self.changes.reset())]
         self._each(self._stage, sorted(staged), "staging")
         self._refuse_denied()
         self._staging.flush()
-        self._each(self._check, [p for p in self.changes if not self._out_of_sight(p)])
+        self._each(self._check, [p for p in self.changes if not self._out_of_sight(p)], looks=True)
         self._refuse_denied()
 
     def _carry_out(self) -> None:
@@ -114,12 +114,17 @@ class Carrier:
         self._each(self._make_directory, made)
         self._each(self._place, staged, "restoring")
         self._each(self._change_mode, [p for p in self.changes.reset() if p not in set(staged)])
-        self._each(self._verify, [*self._put])
+        self._each(self._verify, [*self._put], looks=True)
         self._each(self._close_up, sorted({*self.changes.staying(), *made}, key=deepest_first))
         self._sync_names()
 
-    def _each(self, act: Callable[[bytes], None], paths: Iterable[bytes], phase: str = "") -> None:
-        """Act on each path that was not left. Strict: before anything is touched what is denied is gathered."""
+    def _each(
+        self, act: Callable[[bytes], None], paths: Iterable[bytes], phase: str = "", *, looks: bool = False
+    ) -> None:
+        """Act on each path that was not left. Strict: before anything is touched what is denied is gathered.
+
+        Ctrl-C waits for the act at hand, unless it only `looks`.
+        """
         for done, path in enumerate(paths):
             if path in self.carried.left:
                 continue
@@ -127,8 +132,11 @@ class Carrier:
                 self.progress(phase, done, len(self.changes), 0)
             try:
                 try:
-                    with uninterrupted():
+                    if looks:
                         act(path)
+                    else:
+                        with uninterrupted():
+                            act(path)
                 except OSError as e:
                     if e.errno in FULL:
                         raise NoSpace(f"no space left to write {show(path)}") from e
