@@ -5,14 +5,14 @@ For agent loops in Python: `open_run`, `tool`, and what goes with them. See docs
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
 from checkpointer.release import VERSION
 
 __version__ = VERSION
 
+TYPE_CHECKING = False  # `typing` takes longer to load than `ckpt hook` may take at all
 if TYPE_CHECKING:
+    from typing import Any
+
     from checkpointer.errors import Busy as Busy
     from checkpointer.errors import CheckpointerError as CheckpointerError
     from checkpointer.errors import Drift as Drift
@@ -57,6 +57,8 @@ def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     return getattr(importlib.import_module(module), name)
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Sequence
+
+TYPE_CHECKING = False  # what stands at the top here, every hook of an agent pays for
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 INTERRUPTED = 130
+UNREAD = 141
+"""The status of a program that a broken pipe ended, as a shell gives it."""
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Answer one call and return its exit status."""
+    """Answer one call and return its exit status. As the program itself (`args` is None), a hook ends here."""
     words = list(sys.argv[1:] if args is None else args)
     if sys.platform == "win32":
         print("ckpt runs on Linux and macOS; on Windows use it inside WSL 2", file=sys.stderr)
@@ -27,7 +32,7 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         _hush()
-        return 128 + signal.SIGPIPE
+        return UNREAD
     except KeyboardInterrupt:
         _hush_on_error()
         return INTERRUPTED
@@ -35,7 +40,17 @@ def main(args: Sequence[str] | None = None) -> int:
         _hush()
         print(f"the answer could not be written: {e.strerror or e}", file=sys.stderr)
         return 1
+    if args is None and words[:1] == ["hook"]:
+        _end(status)
     return status
+
+
+def _end(status: int) -> NoReturn:
+    """End at once: taking an interpreter apart takes a while. stdout is written."""
+    try:
+        sys.stderr.flush()
+    finally:
+        os._exit(status)
 
 
 def _open_streams() -> None:

@@ -9,12 +9,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from checkpointer.agents import answering, redaction
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Call, Report
+from checkpointer.fields import Fields, made
 from checkpointer.run.session import Fact, Open, Session
 
 PROMPT: Final = 20_000
@@ -28,8 +28,7 @@ def name_of_fact() -> str:
     return os.urandom(16).hex()
 
 
-@dataclass
-class Draft:
+class Draft(Fields):
     """What a batch of reports comes to. `owners` are the handles of the steps that own what changed up to now.
 
     `reads`: files must be read. `flushes`: the log is to be brought up to date. `asked` is a command that the person
@@ -41,8 +40,8 @@ class Draft:
     session: Session
     number: Callable[[], int]
     mine: Report | None = None
-    facts: list[Fact] = field(default_factory=list)
-    begun: list[str] = field(default_factory=list)
+    facts: list[Fact] = made(default_factory=list)
+    begun: list[str] = made(default_factory=list)
     reads: bool = False
     flushes: bool = False
     interrupted: bool = False
@@ -53,7 +52,7 @@ class Draft:
     turn: str = ""
     only_starts: bool = True
 
-    def __post_init__(self) -> None:
+    def ready(self) -> None:
         self.before = self.session.owners(closing=False)
 
     @property

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from checkpointer.agents.dialects.report import Report
@@ -15,6 +14,7 @@ from checkpointer.agents.drafting import Draft, draft, name_of_fact
 from checkpointer.agents.intake import Intake
 from checkpointer.agents.neighbours import neighbours
 from checkpointer.errors import CheckpointerError
+from checkpointer.fields import Fields, made
 from checkpointer.run.session import Fact, Session
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import OPERATIONS, By, Checkpoint, CheckpointKind
@@ -26,8 +26,7 @@ LONG = 256 << 10
 """Bytes of a journal that are appended to the log although the turn goes on."""
 
 
-@dataclass
-class Worked:
+class Worked(Fields):
     """What came of a batch. `trouble` is why the files could not be captured, None where that was not tried or went
     well; `captured` says which; `undone` are what a person did to the files since the agent was last told.
     """
@@ -35,7 +34,7 @@ class Worked:
     draft: Draft
     captured: Checkpoint | None = None
     trouble: CheckpointerError | None = None
-    undone: list[Checkpoint] = field(default_factory=list)
+    undone: list[Checkpoint] = made(default_factory=list)
 
 
 class Observer:

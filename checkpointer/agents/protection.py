@@ -10,18 +10,17 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from checkpointer import disk
+from checkpointer.fields import Fields, made
 from checkpointer.places import digest, home_directory
 
 NOTE = "protection.json"
 
 
-@dataclass
-class Protection:
+class Protection(Fields):
     """`reason` is why nothing is kept, empty while it is; `since` when that began, RFC 3339 UTC. `told` are sessions
     that were told of it, `owed` those of them that are still to be told that it is over, at checkpoint `back`. `agent`
     and `session` met it last; `remedy` goes on after the reason.
@@ -29,8 +28,8 @@ class Protection:
 
     reason: str = ""
     since: str = ""
-    told: list[str] = field(default_factory=list)
-    owed: list[str] = field(default_factory=list)
+    told: list[str] = made(default_factory=list)
+    owed: list[str] = made(default_factory=list)
     back: int = 0
     agent: str = ""
     session: str = ""
@@ -91,7 +90,7 @@ def load(root: bytes, store: Path | None) -> Protection:
 
 def save(root: bytes, store: Path | None, note: Protection) -> None:
     """Keep it where it can be kept. Never raises; at worst somebody is told twice."""
-    data = json.dumps(asdict(note)).encode()
+    data = json.dumps(note.as_dict()).encode()
     places = list(_places(root, store))
     for nth, path in enumerate(places):
         with contextlib.suppress(OSError):

@@ -5,13 +5,16 @@ The command itself is answered before any command line is parsed; what `--help` 
 
 from __future__ import annotations
 
-import contextlib
-import io
-from collections.abc import Sequence
+import gc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def hook(words: Sequence[str]) -> int:
     """Answer a hook whose words these are; always 0."""
+    gc.disable()  # it lives for a moment, and most of what it makes are modules
     from checkpointer.agents.hook import main
 
     return main(words, ask)
@@ -21,6 +24,8 @@ def ask(root: bytes, run: str, words: list[str]) -> tuple[int, str]:
     """Carry out a command that a person typed as a prompt, in the workspace at `root`. What it undoes or redoes is of
     `run`. Gives the exit status and what was printed.
     """
+    import contextlib
+    import io
     import os
 
     import click

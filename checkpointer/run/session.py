@@ -12,9 +12,10 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
+
+from checkpointer.fields import Fields, made
 
 JOURNAL: Final = "journal"
 CACHE: Final = "session.json"
@@ -29,8 +30,7 @@ def directory(store: Path, run: str) -> Path:
     return store / "hooks" / run
 
 
-@dataclass
-class Open:
+class Open(Fields):
     """A call whose end has not been told. `reads`: it changes no file; `background`: its end is not the end of it."""
 
     step: int
@@ -52,8 +52,7 @@ class Open:
         return f"t{self.turn}.{self.step}"
 
 
-@dataclass
-class Session:
+class Session(Fields):
     """`turn` is the newest turn's number, 0 before the first, `open` whether it has not ended, `steps` how many calls
     it has. `loose`: some call of it was told only by its end, so what nobody else did in it counts as the turn's.
 
@@ -70,19 +69,19 @@ class Session:
     agent: str = ""
     session: str = ""
     epoch: int = 0
-    owner: list[Any] = field(default_factory=list)
+    owner: list[Any] = made(default_factory=list)
     shape: str = ""
     turn: int = 0
     open: bool = False
     prompt: str = ""
     steps: int = 0
     loose: bool = False
-    calls: dict[str, Open] = field(default_factory=dict)
-    over: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)
-    slots: list[str] = field(default_factory=list)
-    answered: list[str] = field(default_factory=list)
-    asked: dict[str, str] = field(default_factory=dict)
+    calls: dict[str, Open] = made(default_factory=dict)
+    over: list[str] = made(default_factory=list)
+    lost: list[str] = made(default_factory=list)
+    slots: list[str] = made(default_factory=list)
+    answered: list[str] = made(default_factory=list)
+    asked: dict[str, str] = made(default_factory=dict)
     known: int = 0
     commit: str = ""
     told: int = 0
@@ -155,7 +154,7 @@ class Session:
         return len(self.owner) == 5 and self.owner[3:] == [pid, started]
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(self.as_dict()).encode()
 
 
 def prompt_name(slot: str, text: str) -> str:
@@ -166,8 +165,7 @@ def prompt_name(slot: str, text: str) -> str:
 def decode(data: bytes) -> Session:
     """A session as it was encoded. Raises ValueError, KeyError or TypeError on anything else."""
     found: Mapping[str, Any] = json.loads(data)
-    known = {f.name for f in fields(Session)}
-    session = Session(**{name: value for name, value in found.items() if name in known})
+    session = Session(**{name: value for name, value in found.items() if name in Session.NAMES})
     session.calls = {key: Open(**one) for key, one in found["calls"].items()}
     return session
 

@@ -55,3 +55,9 @@ def test_nothing_heavy(tmp_path: Path, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("words", [("--version",), ("status", "--short")])
 def test_not_even_click(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert "click" not in modules(*words, cwd=tmp_path)
+
+
+def test_a_hook_loads_no_more_than_it_needs(tmp_path: Path) -> None:
+    """Up to where it knows that the report is nobody's: no parser, no models, and nothing that only makes classes."""
+    loaded = modules("hook", "claude", "PreToolUse", cwd=tmp_path)
+    assert not loaded.intersection((*HEAVY, "click", "dataclasses", "inspect"))

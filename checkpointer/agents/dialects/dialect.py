@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Call, Kind, Reply, Report
+from checkpointer.fields import Fields
 
 Payload = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Dialect:
+class Dialect(Fields):
     """`events` maps the agent's names of events to kinds; what is not in it is passed over.
 
     The tuples name the fields in which a fact may stand, the first that is there wins; a dot goes one level down.
@@ -44,7 +43,7 @@ class Dialect:
     result: tuple[str, ...] = ("tool_response",)
     error: tuple[str, ...] = ("error",)
     call_id: tuple[str, ...] = ("tool_use_id",)
-    readers: frozenset[str] = field(default=frozenset())
+    readers: frozenset[str] = frozenset()
     blocks: bool = True
     deaf: bool = False
     silence: str = ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from checkpointer.agents.dialects.dialect import Dialect, Payload
@@ -36,7 +35,8 @@ class Gemini(Dialect):
         if report.kind == "tool-end":
             answer: Any = payload.get("tool_response")
             error = answer.get("error") if isinstance(answer, Mapping) else None
-            report.calls = [replace(call, failed=call.failed or bool(error)) for call in report.calls]
+            for call in report.calls:
+                call.failed = call.failed or bool(error)
         return report
 
     def say(self, report: Report, reply: Reply) -> str:

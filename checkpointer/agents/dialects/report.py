@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
+
+from checkpointer.fields import Fields, made
 
 Kind = Literal[
     "session-start", "prompt", "tool-start", "tool-end", "batch-end", "turn-end", "turn-done", "interrupt", "idle",
@@ -15,8 +16,7 @@ Effect = Literal["read", "workspace", "external"]
 IGNORED = ("ignored", "unknown")
 
 
-@dataclass
-class Call:
+class Call(Fields):
     """One call of a tool. `effect` is what is known of such tools: `read` changes no file, `workspace` edits files and
     does nothing else, `external` may do anything. `delegates`: it has others make calls of their own.
 
@@ -34,8 +34,7 @@ class Call:
     delegates: bool = False
 
 
-@dataclass
-class Report:
+class Report(Fields):
     """What one call of a hook says.
 
     `session` names the conversation, `parent` the one it is a part of, if it says so; `directory` is where the agent
@@ -58,26 +57,24 @@ class Report:
     text: str | None = None
     model: str | None = None
     source: str = ""
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call] = made(default_factory=list)
     at: str = ""
     trouble: str = ""
     deaf: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Itself, without what is empty."""
-        return {name: value for name, value in asdict(self).items() if value not in ("", None, [], False)}
+        return {name: value for name, value in self.as_dict().items() if value not in ("", None, [], False)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
         """The inverse. Raises KeyError or TypeError on anything else."""
-        known = {f.name for f in fields(cls)}
-        given = {name: value for name, value in data.items() if name in known}
+        given = {name: value for name, value in data.items() if name in cls.NAMES}
         given["calls"] = [Call(**call) for call in given.get("calls", ())]
         return cls(**given)
 
 
-@dataclass
-class Reply:
+class Reply(Fields):
     """What is said in return: `block` keeps the prompt from the model and is shown in its place, `person` is shown to
     the person, `context` is given to the model. All three empty: nothing is said.
     """
