@@ -172,6 +172,7 @@ def _approvals(call: Call) -> list[tuple[str, str]]:
 HANDLES: dict[str, Callable[[Call], list[tuple[str, str]]]] = {
     "resume": _resumable,
     "events": _runs,
+    "bench": _runs,
     "migrate": _runs,
     "uncertain": _uncertain,
     "settle": _uncertain,

@@ -57,6 +57,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "uninstall": (("claude", "out of one"), ("--all", "out of all")),
         "doctor": (("", "everything"), ("codex", "one agent")),
         "events": (("r7 --follow", "as they come"), ("--type tool_call_started --json", "one kind, for programs")),
+        "bench": (
+            ("", "the longest driven run, ten seconds"),
+            ("r9 --target-ms 500 --seconds 60", "one run, half a second at most, surer"),
+            ("--events 1000000 --json", "for runs of a million events, for programs"),
+        ),
         "settle": (
             ("u1 --happened result.json", "it took effect, and this came of it"),
             ("u1 --did-not-happen --why 'not in the ledger'", "it may be done again"),

@@ -11,7 +11,9 @@ from checkpointer.cli.phrase import size, span
 
 DELAY = 0.5
 PAUSE = 0.1
-WORDS = {"capture": "reading", "objects": "checking"}
+WORDS = {"capture": "reading", "objects": "checking", "measure": "measuring"}
+UNITS = {"measure": "s"}
+"""What is counted, where that is not files."""
 
 
 class Bar:
@@ -63,13 +65,13 @@ class Bar:
 
 def text(phase: str, done: int, total: int | None, count: int, seconds: float) -> str:
     """What the bar says: `reading  [#####     ]  5,000 of 10,000 files  40 MB  3 s left`."""
-    parts = [WORDS.get(phase, phase)]
+    parts, unit = [WORDS.get(phase, phase)], UNITS.get(phase, "files")
     if total:
         share = min(1.0, done / total)
         parts.append("[" + ("#" * round(share * 20)).ljust(20) + "]")
-        parts.append(f"{done:,} of {total:,} files")
+        parts.append(f"{done:,} of {total:,} {unit}")
     else:
-        parts.append(f"{done:,} files")
+        parts.append(f"{done:,} {unit}")
     if count:
         parts.append(size(count))
     if total and 0 < done < total and seconds > DELAY:

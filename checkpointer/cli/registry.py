@@ -53,6 +53,7 @@ COMMANDS: dict[str, Entry] = {
     "mcp": Entry(_CLI + "mcp:mcp", "plumbing", "", "the history as tools for a model (MCP)"),
     "acp": Entry(_CLI + "acp:acp", "plumbing", "-- AGENT", "stand between an editor and an agent (ACP)"),
     "hook": Entry(_CLI + "hookhelp:hook", "plumbing", "AGENT [EVENT]", "what an agent's hooks call at each step"),
+    "bench": Entry(_CLI + "bench:bench", "plumbing", "[RUN]", "what replaying a run costs, when snapshots pay"),
     "demo": Entry(
         _CLI + "demo:demo",
         "plumbing",
