@@ -20,6 +20,7 @@ from checkpointer.places import (
     digest,
     exactly,
     home_directory,
+    imported,
     known_facts,
     locate,
     moved,
@@ -44,11 +45,15 @@ __all__ = [
     "find",
     "forget",
     "home_directory",
+    "imported",
     "locate",
     "make",
     "nearby",
     "open_place",
     "places",
+    "planted",
+    "planting",
+    "refuse_imported",
     "store_name",
     "stores",
     "sweep",
@@ -59,10 +64,12 @@ __all__ = [
 def open_place(place: Place, *, read_only: bool = False) -> Workspace:
     """The workspace of a place. When it may be written, a store whose workspace moved follows it first.
 
-    Raises ReadOnlyStore, Busy, Damaged.
+    Raises ReadOnlyStore, also for a store that only holds a run from elsewhere; Busy, Damaged.
     """
     from checkpointer.workspace.workspace import Workspace
 
+    if not read_only:
+        refuse_imported(place.directory)
     followed = not read_only and place.state == "moved"
     if followed:
         place = _follow(place)
@@ -70,6 +77,19 @@ def open_place(place: Place, *, read_only: bool = False) -> Workspace:
     if followed and place.old is not None:
         workspace.notices.append(f"this directory was {show(place.old)}; its store has followed")
     return workspace
+
+
+def refuse_imported(directory: Path) -> None:
+    """Raises `ReadOnlyStore` for a store that holds a run from elsewhere, to be looked at."""
+    known = imported(directory)
+    if known is None:
+        return
+    handle = known.get("handle", "a run")
+    raise ReadOnlyStore(
+        f"this is {handle}, imported to be looked at: its files were never here, and it stands where it came from",
+        kept="nothing was written",
+        next=("ckpt restore P --to DIR",),
+    )
 
 
 def find(start: bytes, *, read_only: bool = False) -> Workspace | None:
@@ -97,6 +117,7 @@ def make(root: bytes, *, force_root: bool = False) -> Workspace:
     known = by_digest()
     directory = known.get(digest(root))
     if directory is not None:
+        refuse_imported(directory)
         return Workspace(root, directory)
     came = moved([root], known)
     if came is not None:
@@ -221,9 +242,52 @@ def _delete(directory: Path) -> None:
 
 def sweep() -> None:
     """Finish deletions that were cut short."""
-    for left in stores().glob(".*.forgotten"):
+    for left in (*stores().glob(".*.forgotten"), *stores().glob(".*.planted")):
+        if left.suffix == ".planted" and _at_work(left):
+            continue
         with contextlib.suppress(OSError):
             _delete(left)
+
+
+@contextlib.contextmanager
+def planting(root: bytes) -> Iterator[Path]:
+    """A directory in which to make the store of `root`; `planted` gives it its name. What was not is removed.
+
+    A kill leaves it under a name that nobody looks at, until `sweep`. Raises `ReadOnlyStore`, `NoSpace`, `Failed`.
+    """
+    with disk.plain_errors(f"making a store in {stores()}"):
+        sweep()
+        _make_private(stores())
+        directory = stores() / f".{store_name(root)}.{os.getpid()}.planted"
+        disk.make_directory(directory)
+        try:
+            yield directory
+        finally:
+            if directory.exists():
+                _delete(directory)
+
+
+def planted(directory: Path, root: bytes) -> Path:
+    """Put what was made in its place, durably and in one step. Raises `Usage` where `root` got a store meanwhile."""
+    target = stores() / store_name(root)
+    os.close(disk.open_lock(directory / "lock"))
+    disk.sync_directory(directory)
+    try:
+        disk.rename(directory, target)
+    except OSError as e:
+        if target.exists():
+            raise Usage(f"{show(root)} has got a store meanwhile", kept="nothing was written") from e
+        raise
+    disk.sync_directory(target.parent)
+    return target
+
+
+def _at_work(directory: Path) -> bool:
+    """Does the process live that makes a store there?"""
+    from checkpointer import machine
+
+    pid = directory.name.split(".")[-2]
+    return pid.isdigit() and int(pid) != os.getpid() and machine.started(int(pid)) != machine.GONE
 
 
 def configuration() -> Config:

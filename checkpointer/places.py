@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from checkpointer.config import base_directory
 from checkpointer.errors import CheckpointerError, Failed
 from checkpointer.workspace import guard
 
-State = Literal["here", "gone", "remade", "moved"]
+State = Literal["here", "gone", "remade", "moved", "imported"]
+
+IMPORTED = "imported"
+"""The file in a store that holds a run from elsewhere: what it was made of. Such a store can only be looked at."""
 
 
 class Place(NamedTuple):
     """A workspace and its store. `here`: as it was. `gone`: there is no such directory now. `remade`: another directory
-    stands at the old path. `moved`: the directory came here from `old`, and its store has not followed yet.
+    stands at the old path. `moved`: the directory came here from `old`, and its store has not followed yet. `imported`:
+    the store holds a run from elsewhere, to be looked at; the directory is but a name.
     """
 
     root: bytes
@@ -107,7 +112,23 @@ def known_facts(directory: Path) -> Known | None:
     return Known(facts.path, facts.dev, facts.ino, facts.born)
 
 
+def imported(directory: Path) -> dict[str, Any] | None:
+    """What a store says of the bundle that it was made of; None where it was made of none.
+
+    `run`, `handle`, `workspace` (a path in JSON: where the run's files were), `exported` (when), `manifest` (SHA-256).
+    """
+    try:
+        found = json.loads((directory / IMPORTED).read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def _state(root: bytes, directory: Path) -> State:
+    if os.path.exists(directory / IMPORTED):
+        return "imported"
     try:
         st = os.stat(root)
     except OSError:

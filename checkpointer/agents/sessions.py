@@ -58,7 +58,8 @@ def place(report: Report, environ: Mapping[str, str], here: str) -> tuple[bytes,
         from checkpointer import home
 
         return root, home.open_place(found).directory
-    return root, found.directory if found is not None else None
+    ours = found is not None and found.state != "imported"  # what only is to be looked at refuses to be made again
+    return root, found.directory if found is not None and ours else None
 
 
 def _start(report: Report, environ: Mapping[str, str], here: str) -> str:

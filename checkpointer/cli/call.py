@@ -72,7 +72,7 @@ class Call:
         if not self._directories or os.path.isdir(self.directory):
             return
         place = home.locate(self.directory)
-        if place is None or place.state != "gone":
+        if place is None or place.state not in ("gone", "imported"):
             raise Usage(
                 f"there is no directory {show(self.directory)}", kept="nothing was written", next=("ckpt workspaces",)
             )
@@ -83,7 +83,7 @@ class Call:
             place = home.locate(self.directory)
             if place is None:
                 raise self.no_store()
-            if place.state != "gone" and not os.path.isdir(self.directory):
+            if place.state not in ("gone", "imported") and not os.path.isdir(self.directory):
                 raise Usage(f"there is no directory {show(self.directory)}", kept="nothing was written")
             self._place = place
         return self._place
@@ -101,6 +101,11 @@ class Call:
     def workspace(self, *, write: bool = False) -> Workspace:
         """Open it, and say what there is to say about it. Raises NoStore, ReadOnlyStore, Damaged."""
         return self.opened(home.open_place(self.place(), read_only=not write))
+
+    def acting(self, *, dry_run: bool = False) -> Workspace:
+        """The same for what would write, whether or not it does: it is refused for what it would be refused for."""
+        home.refuse_imported(self.place().directory)
+        return self.workspace(write=not dry_run)
 
     def opened(self, workspace: Workspace) -> Workspace:
         """Give a workspace the configuration, and print its notices."""
@@ -121,7 +126,7 @@ class Call:
         """Workspaces inside this one, or around it, whose locks a restore takes too."""
         root = self.place().root
         around = [p for p in home.places() if p.root and root.startswith(p.root.rstrip(b"/") + b"/")]
-        return [home.open_place(p) for p in (*home.within(root), *around) if p.state != "moved"]
+        return [home.open_place(p) for p in (*home.within(root), *around) if p.state not in ("moved", "imported")]
 
     def progress(self) -> Bar:
         """A bar on stderr for what takes longer than half a second."""

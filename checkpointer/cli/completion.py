@@ -173,6 +173,7 @@ HANDLES: dict[str, Callable[[Call], list[tuple[str, str]]]] = {
     "resume": _resumable,
     "events": _runs,
     "bench": _runs,
+    "export": _runs,
     "migrate": _runs,
     "uncertain": _uncertain,
     "settle": _uncertain,

@@ -26,7 +26,7 @@ def purge(call: Call, text: str, *, yes: bool, dry_run: bool) -> int:
     text = sys.stdin.read().strip("\n") if text == "-" else text
     if len(text) < LEAST:
         raise Usage(f"a text of at least {LEAST} characters", kept="nothing was written", next=("ckpt purge --text -",))
-    workspace = call.workspace(write=not dry_run)
+    workspace = call.acting(dry_run=dry_run)
     found = _in_runs(workspace, text)
     paths = leaks.in_checkpoints(workspace, text)
     if not found and not paths and not leaks.elsewhere(workspace, text):

@@ -27,7 +27,7 @@ def migrate(call: Call, run: str, dry_run: bool, take_over: bool) -> int:
     from checkpointer.log.rewrite import migrate as write
 
     call.person_only("ckpt migrate")
-    log = log_of(call.workspace(write=not dry_run), run)
+    log = log_of(call.acting(dry_run=dry_run), run)
     try:
         done = write(log, world=machine.World(), take_over=take_over, dry=dry_run)
     finally:

@@ -39,7 +39,7 @@ def restore(
         raise Usage("restore takes a point: 17, a label, t3-, @10m", next=("ckpt log --checkpoints",))
     paths = call.relative([*words, *(paths_of(ctx) or ())])
     paths = [] if b"" in paths else paths
-    workspace = call.workspace(write=not dry_run and to is None)
+    workspace = call.workspace() if to is not None else call.acting(dry_run=dry_run)
     checkpoint = points_of(workspace).resolve(point)
     if checkpoint is None:
         raise Usage("now is the files on disk already", kept="nothing was written", next=("ckpt restore P",))

@@ -117,7 +117,9 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
     timeline = workspace.timeline(found.open_turns)
     found.count = len(timeline.checkpoints)
     found.timeline = timeline
-    if place.state == "gone":
+    if place.state == "imported":
+        found.reason = _imported_words(place)
+    elif place.state == "gone":
         found.reason = "the directory is gone; ckpt undo or ckpt restore makes it again"
     elif found.tip is None:
         found.reason = "there is no checkpoint yet"
@@ -138,11 +140,27 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
         found.reason = unprotected_reason(workspace, place) or lost_words(place)
     rows = (row for row in listing.rows(timeline, titles(workspace)) if not row.is_talk)
     found.rows = [row for row, _ in zip(rows, range(ROWS), strict=False)]
+    if place.state == "imported":
+        found.resumable = []
+        return found
     unit = next_undo(timeline)
     found.undo = unit.handle if unit is not None else None
     redo = timeline.redo_list()
     found.redo = redo[-1].operation.unit if redo else None
     return found
+
+
+def _imported_words(place: Place) -> str:
+    """Which run stands there instead of a directory's own."""
+    from checkpointer.places import imported
+    from checkpointer.workspace.entry import from_json
+
+    known = imported(place.directory) or {}
+    try:
+        came = f" of {phrase.directory(from_json(known.get('workspace')))}"
+    except ValueError:
+        came = ""
+    return f"{known.get('handle', 'a run')}{came}, imported to be looked at; its files are not here"
 
 
 def unprotected_reason(workspace: Workspace, place: Place) -> str:
@@ -172,7 +190,9 @@ def _print(call: Call, workspace: Workspace, found: Findings) -> None:
     style = call.out.style
     out = call.out.line
     since = f"last checkpoint {phrase.age(found.tip.meta.at)} ago" if found.tip else "no checkpoint yet"
-    if found.reason:
+    if found.place.state == "imported":
+        state = found.reason + f"; {since}."
+    elif found.reason:
         state = style("NOT PROTECTED", "red", "bold") + f": {found.reason}; {since}."
     else:
         state = style("protected", "green") + f", {since}."

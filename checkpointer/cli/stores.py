@@ -18,7 +18,13 @@ from checkpointer.errors import CheckpointerError, Damaged, Usage
 from checkpointer.home import Place
 from checkpointer.workspace.entry import to_json
 
-STATES = {"here": "", "gone": "the directory is gone", "remade": "another directory stands there now", "moved": "moved"}
+STATES = {
+    "here": "",
+    "gone": "the directory is gone",
+    "remade": "another directory stands there now",
+    "moved": "moved",
+    "imported": "imported, to be looked at",
+}
 
 
 @click.command(cls=Command)
@@ -116,7 +122,7 @@ def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
     from checkpointer.workspace.undoing.cut import may_begin, needed_from
 
     limits = retention.Limits(timedelta(days=chosen["gc.keep_days"]), chosen["gc.keep_number"], chosen["gc.budget"])
-    workspace = call.workspace(write=not dry_run)
+    workspace = call.acting(dry_run=dry_run)
     with contextlib.nullcontext() if dry_run else workspace.locked("gc"):
         if not dry_run:
             workspace.settle()

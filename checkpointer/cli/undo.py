@@ -71,7 +71,7 @@ def _answer(ctx: click.Context, words: tuple[str, ...], flags: dict[str, Any], v
     place = call.place()
     if not flags["dry_run"]:
         ask_where_remade(call, verb, yes=flags["yes"])
-    workspace = call.workspace(write=not flags["dry_run"])
+    workspace = call.acting(dry_run=flags["dry_run"])
     started = open_turns(workspace)
     before = workspace.timeline(started)
     try:

@@ -34,6 +34,9 @@ def examine(here: bytes, config: Config) -> Iterator[Finding]:
             subject, "gone", "this directory is gone; its checkpoints are there", "ckpt undo", "ckpt restore P"
         )
         return
+    if place.state == "imported":
+        yield note(subject, "imported", "a run from elsewhere stands here, to be looked at; nothing is kept here")
+        return
     if place.state == "moved" and place.old is not None:
         yield note(subject, "moved", f"it was {show(place.old)}; its store follows at the next checkpoint", "ckpt save")
     if place.state == "remade":

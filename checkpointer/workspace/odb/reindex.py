@@ -33,6 +33,8 @@ def indexed_again(path: str) -> bytes:
                 end = consumed
             placed.append(Placed(h.digest(), _crc(pack.fd, at, end), at))
             at = end
+        if at != pack.length - 20:
+            raise Damaged(f"{pack.name} is damaged: it does not end after its last entry")
         return encode_index(placed, pack.check_digest())
     finally:
         pack.close()
