@@ -13,8 +13,7 @@ Only `dead` is evidence. A dead owner's run may be claimed at once, an expired l
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from checkpointer.errors import Busy
 from checkpointer.events import Holder
@@ -23,8 +22,7 @@ Liveness = Literal["alive", "dead", "unknown"]
 After = Literal["released", "crash", "takeover"]
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(NamedTuple):
     """The clocks: `monotonic_ms` since boot `boot`, and `wall_ms` since 1970, which may be set at will."""
 
     boot: str
@@ -32,8 +30,7 @@ class Now:
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """`lease.json`: until when the owner of `epoch` means to renew it, on both clocks."""
 
     epoch: int
@@ -43,8 +40,7 @@ class Lease:
     ttl_ms: int
 
     def encode(self) -> bytes:
-        fields = {name: getattr(self, name) for name in ("epoch", "boot", "until_ms", "until_wall_ms", "ttl_ms")}
-        return json.dumps(fields).encode() + b"\n"
+        return json.dumps(self._asdict()).encode() + b"\n"
 
 
 def grant(epoch: int, now: Now, ttl_ms: int) -> Lease:
@@ -87,8 +83,7 @@ def expired(lease: Lease | None, epoch: int, now: Now) -> bool:
     return now.wall_ms >= lease.until_wall_ms
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Who the log says owns the run, and whether they let go."""
 
     holder: Holder
@@ -96,8 +91,7 @@ class Owner:
     released: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(NamedTuple):
     """What the claimer saw: the owner's liveness, and whether its lease has passed."""
 
     liveness: Liveness

@@ -20,15 +20,16 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
 
-from pydantic_core import from_json
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from checkpointer import canon, disk, state
 from checkpointer.canon import FrozenDict
+from checkpointer.collector import uncollected
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import Commit, Declared, Holder, Terms
 from checkpointer.state import Attempt, Call, RunState
 from checkpointer.state.parts import Approval, Compaction, Doubt, Message, Named, Resumption, Step, Tokens, Waiting
-from checkpointer.trail import Ledger, Trail, uncollected
+from checkpointer.trail import Ledger, Trail
 
 SCHEMA: Final = 1
 _NAME = re.compile(r"(\d{1,18})\.json")
@@ -47,7 +48,7 @@ def plain(of: RunState) -> dict[str, Any]:
     data["readings"] = of.readings.rows()
     for name in ("over", "signatures", "named", "watched"):
         data[name] = getattr(of, name).entries()
-    data["over"] = [_row(Call._make(row)) for _, row in data["over"]]
+    data["over"] = [_row(row) for _, row in data["over"]]
     data["live"] = [_row(call) for call in of.live.values()]
     data["waiting"] = [[list(slot), *waits] for slot, waits in of.waiting.items()]
     data["doubts"] = list(of.doubts.values())
@@ -56,16 +57,19 @@ def plain(of: RunState) -> dict[str, Any]:
 
 
 _LEAST = Call._field_defaults
+_DEFAULTS = tuple(_LEAST.get(name) for name in Call._fields)
+_GIVEN = len(Call._fields) - len(_LEAST)
+_SLOT, _NEWEST, _ORIGIN = (Call._fields.index(name) for name in ("slot", "newest", "origin"))
 
 
-def _row(call: Call) -> list[Any]:
+def _row(call: tuple[Any, ...]) -> list[Any]:
     """A call's fields without the defaults at its end."""
-    row: list[Any] = list(call)
-    if call.newest is not None:
-        newest = call.newest
+    row = list(call)
+    newest: Attempt | None = row[_NEWEST]
+    if newest is not None:
         terms = newest.terms.model_dump(mode="json") if newest.terms else None
         commit = newest.commit.model_dump() if newest.commit else None
-        row[Call._fields.index("newest")] = [
+        row[_NEWEST] = [
             newest.first_at,
             newest.at,
             commit,
@@ -73,15 +77,19 @@ def _row(call: Call) -> list[Any]:
             newest.parent,
             newest.compensates,
         ]
-    for name in reversed(Call._fields):
-        if name not in _LEAST or row[-1] != _LEAST[name]:
-            break
-        row.pop()
-    return row
+    n = len(row)
+    while n > _GIVEN and row[n - 1] == _DEFAULTS[n - 1]:
+        n -= 1
+    return row[:n]
 
 
-_DEFAULTS = tuple(_LEAST.get(name) for name in Call._fields)
-_SLOT, _NEWEST, _ORIGIN = (Call._fields.index(name) for name in ("slot", "newest", "origin"))
+def _dumps(body: dict[str, Any]) -> bytes:
+    """Plain values, in a form only for this program: the way of `canon` would take many times as long."""
+    try:
+        return to_json(body)
+    except PydanticSerializationError:  # half of a surrogate pair, which a log may hold
+        text = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "surrogatepass")
 
 
 _ENDS = tuple(_DEFAULTS[n:] for n in range(len(_DEFAULTS) + 1))
@@ -172,10 +180,7 @@ class Snapshots:
         """Keep a state, which is that at digest `total` and the log's own `offset`. Raises `NoSpace`, `Failed`."""
         body: dict[str, Any] = {"schema": SCHEMA, "fold": state.version(), "run": of.run, "seq": of.seq, "sum": total}
         body.update(offset=offset, state=plain(of))
-        # Plain values, in this form only for this program: the way of `canon` would take four times as long.
-        data = json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
-            "utf-8", "surrogatepass"
-        )
+        data = _dumps(body)
         with disk.plain_errors("a snapshot"):
             if not os.path.isdir(self._directory):
                 disk.make_directory(self._directory)

@@ -7,8 +7,6 @@ that the store holds then. No view ever changes, whatever several threads do.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
@@ -18,21 +16,6 @@ Row = Any
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """No garbage is collected inside: for work that makes many small things and keeps them, so that each collection
-    would look at all of them once more, and find nothing.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 class Growing(list[Row]):

@@ -15,13 +15,13 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from checkpointer import lease, machine, record
+from checkpointer.collector import uncollected
 from checkpointer.errors import Behind, CheckpointerError, Fenced, Finished, IllegalEvent, LogDamaged
 from checkpointer.events import AnyEvent, Durability, RunFinished, RunReleased, ToolCallCompleted, ToolCallStarted
 from checkpointer.line import NO_SUM
 from checkpointer.log.place import START, Position, Writable
 from checkpointer.record import Encoded
 from checkpointer.state import EMPTY, RunState, apply, fold
-from checkpointer.trail import uncollected
 
 _SHARED_TRIES = 100
 

@@ -65,13 +65,15 @@ class Scan(Iterable[R]):
 
     def _rest(self, first: R) -> tuple[R, ...]:
         """The records of a write of several lines. Raises `BadLine` if one is not there or not right."""
-        records = [first]
-        for seq in range(first.seq + 1, first.seq + first.event.n):
-            self._line = next(self._lines, b"")
-            if not self._line.endswith(b"\n"):
+        records, record = [first], first
+        w, n = first.event.seq, first.event.n
+        for seq in range(w + 1, w + n):
+            self._line = line = next(self._lines, b"")
+            if line[-1:] != b"\n":
                 raise BadLine("its write does not end")
-            record = self._decode(self._line[:-1], records[-1].sum, seq)
-            if (record.event.w, record.event.n) != (first.seq, first.event.n):
+            record = self._decode(line[:-1], record.sum, seq)
+            event = record.event
+            if event.w != w or event.n != n:
                 raise BadLine("it belongs to another write")
             records.append(record)
         return tuple(records)

@@ -35,7 +35,7 @@ TRIES = 3
 Reason = Literal["exception", "timeout", "cancelled", "signal", "partial"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Execution:
     """An attempt whose start is in the log. `sent_key` is what a receiver is told; `step` its handle (`t3.2`)."""
 
@@ -48,8 +48,8 @@ class Execution:
     writes: bool
     found: str | None
     parent: Execution | None
-    desk: Desk = field(repr=False)
-    observed: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
+    desk: Desk
+    observed: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def run(self) -> Any:
         """What the tool's function gives: a result, or a coroutine for it."""

@@ -9,7 +9,7 @@ from checkpointer import machine
 from checkpointer.errors import CheckpointerError
 from checkpointer.events import Commit, RunStarted, WorkspaceChanged
 from checkpointer.log import JsonlRuns, claim
-from checkpointer.run import pending, roster
+from checkpointer.run import roster
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.workspace import Workspace
 
@@ -28,6 +28,8 @@ def close(workspace: Workspace, runs: Sequence[roster.RunInfo], now: Checkpoint)
 
 
 def _close(workspace: Workspace, run: roster.RunInfo, now: Checkpoint) -> bool:
+    from checkpointer.run import pending
+
     pending.settle(workspace.directory, run.run)
     log = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory))).log(run.run)
     commit = Commit(id=now.id, number=now.number, captured=True)

@@ -87,7 +87,7 @@ Policy = Callable[[ToolCall, Tool], Deny | Ask | None]
 """Asked before each attempt; None lets it run."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Desk:
     """`choice` is what a person said about files that a cut-off call left, `tells` whether a model may go on while an
     outcome is unknown, once it was told. `turn` is the number of the turn that goes on. `settle` gives a verdict on

@@ -16,7 +16,7 @@ from checkpointer.run.files import Files
 from checkpointer.state import RunState
 from checkpointer.workspace.checkpoint import OPERATIONS, Checkpoint
 from checkpointer.workspace.entry import below, show
-from checkpointer.workspace.shadow.purge import taken_out
+from checkpointer.workspace.shadow.takenout import taken_out
 from checkpointer.workspace.trees.tree import diff
 from checkpointer.workspace.workspace import Workspace
 

@@ -12,11 +12,10 @@ import re
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from checkpointer import home, machine
 from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore, Usage
@@ -42,8 +41,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HANDLE = re.compile(r"r[0-9]+")
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What `open_run` was asked for."""
 
     directory: str | bytes | os.PathLike[str]
@@ -184,7 +182,7 @@ def _open(wanted: Wanted) -> _Held:
     workspace, another = _workspace(wanted)
     runs = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory)))
     if wanted.run_id is None and (again := _resumed(runs)) is not None:
-        wanted = replace(wanted, run_id=again)
+        wanted = wanted._replace(run_id=again)
     if wanted.run_id is None:
         handle, known, log = "", Folded(), None
     else:

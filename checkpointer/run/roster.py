@@ -19,7 +19,6 @@ from checkpointer.errors import CheckpointerError
 from checkpointer.line import peek
 from checkpointer.log import glance
 from checkpointer.log.beside import Beside
-from checkpointer.run import session as sessions
 from checkpointer.workspace.undoing.timeline import OpenTurn
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def runs_directory(store: Path) -> Path:
     return store / "runs"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TurnInfo:
     """One turn as its log tells it. `calls` are the steps with the tool and its arguments, by handle (`t3.2`),
     `ends` says of those that did not end well how: `failed`, `uncertain`, `no end told`. `session` is the agent's name
@@ -60,7 +59,7 @@ class TurnInfo:
     session: str = ""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RunInfo:
     """One run: its handle, how it stands, its turns by number. `alive` is what is known of its owner's process.
 
@@ -166,6 +165,8 @@ _TOLD_AS = {
 
 def _waiting(store: Path, run: str) -> Iterator[tuple[Facts, Facts]]:
     """Facts and contents of the events that wait in the journal of a run's hooks."""
+    from checkpointer.run import session as sessions
+
     told, _ = sessions.journal(sessions.directory(store, run))
     for fact in told:
         if fact["f"] in _TOLD_AS and "at" in fact:
@@ -321,6 +322,8 @@ def _open(info: RunInfo, number: int, alive: bool) -> OpenTurn:
 
 def _open_turns(store: Path, info: RunInfo, alive: bool) -> Iterator[OpenTurn]:
     """The open turns of a run that is only watched; where hooks tell of it, with the calls that are open."""
+    from checkpointer.run import session as sessions
+
     session = sessions.load(store, info.run)
     for turn in info.open_by_context.values():
         if session is not None and session.turn == turn:

@@ -18,7 +18,7 @@ from checkpointer.workspace.entry import below, show
 from checkpointer.workspace.outcome import Outcome, Settled
 from checkpointer.workspace.restoring.replacements import Replacement
 from checkpointer.workspace.restoring.restore import Carrier, Progress
-from checkpointer.workspace.shadow.purge import taken_out
+from checkpointer.workspace.shadow.takenout import taken_out
 from checkpointer.workspace.trees.tree import Tree, diff
 from checkpointer.workspace.undoing.merge import Merger
 from checkpointer.workspace.undoing.obstacle import Mode

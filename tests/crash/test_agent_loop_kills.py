@@ -37,6 +37,8 @@ LATE = ("--late", "0.4")
 EXPIRES = timedelta(seconds=1)
 SHORT = ("--keys-kept", str(EXPIRES.total_seconds()))
 STEP = 1 if SLOW else 4
+RENEWAL = 4
+"""Points that a slow run passes more than a quick one: its lease is renewed meanwhile."""
 
 orders = itertools.count(1)
 
@@ -131,7 +133,8 @@ def examine(
         cases = [(n, Case(base / str(n), server, receiver, next(orders))) for n in numbers]
         waits = SHORT[0] in receiver.options
         for n, case in cases:
-            assert case.start(n) == DEAD, f"{name}: not killed at {n}, {points[n]}"
+            status = case.start(n)
+            assert status == DEAD or (status == 0 and n >= len(points) - RENEWAL), f"{name}: not killed at {n}"
             if not waits:
                 ended.append((case, case.start(), f"{n}, {points[n]}"))
         if waits:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 
+from checkpointer.collector import uncollected
 from checkpointer.workspace.entry import PERMISSIONS, below, show
 from checkpointer.workspace.odb.objects import MemorySink, Objects, Sink
 from checkpointer.workspace.odb.packs import PackedObjects
@@ -21,7 +22,7 @@ from checkpointer.workspace.reading.ours import Ours
 from checkpointer.workspace.reading.present import Present
 from checkpointer.workspace.reading.reader import failed
 from checkpointer.workspace.reading.survey import Progress, survey
-from checkpointer.workspace.reading.table import REPOSITORY, Header, Record, Table, unpack_seen, without_collector
+from checkpointer.workspace.reading.table import REPOSITORY, Header, Record, Table, unpack_seen
 from checkpointer.workspace.reading.terms import Terms
 from checkpointer.workspace.rules.gitindex import Tracked
 from checkpointer.workspace.rules.ignore import Rules
@@ -69,7 +70,7 @@ def capture(
     same_base = base is not None and old.header.root == base.root
     same = same_base and old.header.tracked == _identity(tracked, stamps)
     ours = Ours(Rules(root), tracked, base, must_cover)
-    with without_collector(), _opened(root) as fd:
+    with uncollected(), _opened(root) as fd:
         terms = _terms(root, os.fstat(fd).st_dev, store_dir, ours, same, stored, old.header, limit)
         files, found = survey(terms, gathering, old, fd, jobs=jobs, progress=progress)
         usual = _choose_modes(found) if base is None else terms.usual

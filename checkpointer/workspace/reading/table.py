@@ -12,15 +12,15 @@ does not fit its digest ends the reading.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import marshal
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from checkpointer import disk
+from checkpointer.collector import uncollected
 
 Stat = tuple[int, int, int, int, int]
 """`st_mode`, `st_ino`, `st_size`, `st_mtime_ns`, `st_ctime_ns`: the fields of `entry.Signature`."""
@@ -92,18 +92,6 @@ def _digest(payload: bytes) -> bytes:
     return hashlib.sha1(payload, usedforsecurity=False).digest()
 
 
-@contextlib.contextmanager
-def without_collector() -> Iterator[None]:
-    """No garbage collection meanwhile: a scan makes many small things and no cycles."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 def _segment(payload: bytes) -> bytes:
     return len(payload).to_bytes(_LENGTH, "big") + _digest(payload) + payload
 
@@ -135,7 +123,7 @@ class Table:
         except OSError:
             return table
         try:
-            with contextlib.suppress(OSError), open(fd, "rb", closefd=False) as f, without_collector():
+            with contextlib.suppress(OSError), open(fd, "rb", closefd=False) as f, uncollected():
                 table._inode = os.fstat(fd).st_ino
                 table._read(f.read())
         finally:

@@ -20,7 +20,7 @@ from checkpointer.workspace.checkpoint import Checkpoint, Meta, Operation, Paths
 from checkpointer.workspace.entry import Entry, below, from_json, to_json
 from checkpointer.workspace.facts import Facts
 from checkpointer.workspace.odb.packwriter import PackWriter
-from checkpointer.workspace.shadow import shallow
+from checkpointer.workspace.shadow import shallow, takenout
 from checkpointer.workspace.shadow.commits import encode_commit, read_commit
 from checkpointer.workspace.shadow.history import REWRITTEN, latest, rewritten_table
 from checkpointer.workspace.shadow.reach import reachable
@@ -31,7 +31,6 @@ from checkpointer.workspace.shadow.sweep import Swept, drop_caches_of_git, let_g
 from checkpointer.workspace.trees.tree import Tree, edited
 
 MARK = PURGING
-PURGED = "purged"
 
 
 @dataclass
@@ -60,23 +59,6 @@ def unfinished(store: Store) -> list[bytes]:
         return []
 
 
-def taken_out(directory: str) -> list[tuple[int, bytes]]:
-    """What purges took out: (the newest checkpoint then, path). Lines that cannot be read are passed over."""
-    found = []
-    with contextlib.suppress(OSError), open(os.path.join(directory, PURGED), "rb") as f:
-        for line in f.read().split(b"\n"):
-            with contextlib.suppress(ValueError, TypeError):
-                number, path = json.loads(line)
-                found.append((int(number), from_json(path)))
-    return found
-
-
-def _remember(store: Store, newest: int, paths: Sequence[bytes]) -> None:
-    lines = {(number, path) for number, path in taken_out(store.directory)} | {(newest, path) for path in paths}
-    text = "".join(json.dumps([number, to_json(path)]) + "\n" for number, path in sorted(lines))
-    disk.replace(os.path.join(store.directory, PURGED), text.encode("ascii"))
-
-
 def purge(store: Store, facts: Facts, paths: Sequence[bytes]) -> Purged:
     """Take these paths, and what is below them, out of every checkpoint, pinned ones too; the workspace lock is held.
 
@@ -94,7 +76,7 @@ def purge(store: Store, facts: Facts, paths: Sequence[bytes]) -> Purged:
     with store.writer() as writer, disk.plain_errors("the store"):
         before = [*store.kept(), *store.checkpoints()]
         disk.replace(os.path.join(store.directory, MARK), json.dumps([to_json(p) for p in wanted]).encode("ascii"))
-        _remember(store, max((c.number for c in before), default=0), wanted)
+        takenout.remember(store.directory, max((c.number for c in before), default=0), wanted)
         gone: set[bytes] = set()
         table = _rewrite(store, writer, before, wanted, out, gone)
         writer.finish()
