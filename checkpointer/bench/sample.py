@@ -10,6 +10,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
 
+from checkpointer.collector import uncollected
 from checkpointer.errors import IllegalEvent, LogDamaged
 from checkpointer.line import HEAD
 from checkpointer.log.lines import CHUNK
@@ -17,7 +18,6 @@ from checkpointer.log.place import START
 from checkpointer.log.scan import Scan
 from checkpointer.record import Record, decode
 from checkpointer.state import RunState, fold
-from checkpointer.trail import uncollected
 
 MARKS = 8
 """At so many places of a replay its time is looked at."""
