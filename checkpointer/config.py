@@ -44,6 +44,7 @@ KEYS = {
         Key("run.snapshot_every", 0, "int", "a driven run keeps a snapshot after so many events; 0: only at its end"),
         Key("secrets.redact", True, "bool", "take token shapes and values of secret names out of run logs"),
         Key("secrets.pattern", "", "text", "a regular expression of more that is taken out"),
+        Key("hooks.ask", False, "bool", "let agents ask you before a call whose outcome is unknown is made again"),
         Key("lock.wait", 10, "int", "seconds to wait for another ckpt on the same workspace"),
         Key("ui.pager", "", "text", "the pager for log, show and diff; empty: $PAGER, else less"),
         Key("ui.color", "auto", "choice", "colours", ("auto", "always", "never")),

@@ -50,6 +50,14 @@ class Visit:
 
     def work(self) -> Reply:
         """All of it. Raises our errors and OSError where nothing can be kept."""
+        reply = self._take_in()
+        if self.report.kind == "tool-start" and self.store is not None and not is_cheap(self.report):
+            from checkpointer.agents import repeating
+
+            reply.ask = repeating.question(self.store, self.report)
+        return reply
+
+    def _take_in(self) -> Reply:
         if not self.report.session and not self.scene.environ.get("CKPT_RUN"):
             # No conversation is told of: a run of nobody's would be a stranger's to the next such report.
             diary.write(None, self.report.agent, self.report.event, "passed over: it names no session")

@@ -102,6 +102,8 @@ def why_open(item: Item) -> str:
         "partial": "went halfway",
         "carried": "open in another run",
     }
+    if item.word:
+        return f"you said: {item.word}; its run takes that in"
     return ", ".join(w for w in (reasons.get(item.reason, item.reason), item.rule or ways(item)) if w)
 
 
@@ -190,6 +192,7 @@ def document(item: Item) -> dict[str, Any]:
         "since": phrase.stamp(item.since) if item.since else None,
         "reason": item.reason,
         "error": canon.thaw(item.error),
+        "word": item.word or None,
         "rule": item.rule or None,
         "by": item.by or None,
         "evidence": canon.thaw(item.evidence),

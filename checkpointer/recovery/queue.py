@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,8 +23,9 @@ from checkpointer.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from checkpointer.log import JsonlLog, JsonlRuns, Writable
+from checkpointer.log import JsonlLog, JsonlRuns, Writable, open_letter
 from checkpointer.machine import moment
+from checkpointer.recovery.word import SAID
 from checkpointer.replay import Counters, replay
 from checkpointer.snapshot import Snapshots
 from checkpointer.state import Call, RunState
@@ -37,7 +38,8 @@ _TAIL = 1 << 16
 @dataclass(frozen=True)
 class Item:
     """One call whose outcome is unknown. `number` is its handle (`u1`), None where it could not get one; `run` its
-    run's own name, `handle` the short one. `rule` and `evidence` are of the newest verdict, `error` of its end.
+    run's own name, `handle` the short one. `rule` and `evidence` are of the newest verdict, `error` of its end. `word`
+    is what a person has said and the run's owner has not taken in yet (`happened`, ...).
     """
 
     run: str
@@ -65,6 +67,7 @@ class Item:
     evidence: Any = None
     step: str = ""
     overdue: bool = False
+    word: str = ""
 
     @property
     def name(self) -> str:
@@ -194,8 +197,21 @@ def items(log: Writable, state: RunState, now: datetime | None = None) -> list[I
     """The open questions of one run, with what its log says of them."""
     if not state.doubts:
         return []
-    verdicts = _verdicts(log, state.doubts)
-    return [_item(log, state, call, verdicts.get(call.key), now or datetime.now(UTC)) for call in state.uncertain]
+    verdicts, words = _verdicts(log, state.doubts), _words(log)
+    at = now or datetime.now(UTC)
+    found = ((call, _item(log, state, call, verdicts.get(call.key), at)) for call in state.uncertain)
+    return [replace(item, word=words.get((call.key, call.attempt), "")) for call, item in found]
+
+
+def _words(log: Writable) -> dict[tuple[str, int], str]:
+    """What people have said of calls and the owner has still to take in."""
+    out = {}
+    for _, line in log.letters("inbox"):
+        with contextlib.suppress(ValueError):
+            event = open_letter(line)
+            if isinstance(event, ToolCallReconciled) and event.by == "person":
+                out[event.key, event.attempt] = event.rule.removeprefix(SAID)
+    return out
 
 
 def _verdicts(log: Writable, keys: Iterable[str]) -> dict[str, ToolCallReconciled]:

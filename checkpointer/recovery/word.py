@@ -25,6 +25,7 @@ Word = Literal["happened", "did not happen", "retry anyway", "give up"]
 _CLAIMED = (
     "tools", "prompt", "agent", "session", "ttl_ms", "durability", "command", "directory", "environment",
 )  # fmt: skip
+SAID = "a person said: "
 NOT_HAPPENED = "A person found that this call did not happen."
 
 
@@ -45,7 +46,7 @@ def events(state: RunState, call: Call, word: Word, *, result: Any = None, why: 
     evidence = {"word": word, "why": why or None}
     verdicts: dict[Word, Any] = {"retry anyway": "retry", "give up": "abandon"}
     said = ToolCallReconciled(
-        verdict=verdicts.get(word, "complete"), rule=f"a person said: {word}", by="person", evidence=evidence, **place
+        verdict=verdicts.get(word, "complete"), rule=f"{SAID}{word}", by="person", evidence=evidence, **place
     )
     if word == "happened":
         return [said, ToolCallCompleted(source="person", result=result, **place)]

@@ -223,3 +223,20 @@ def test_how_an_agent_goes_on(agent: str, command: str) -> None:
 
 def test_without_a_session_nobody_goes_on() -> None:
     assert goingon.words("claude", "", ["claude"]) == []
+
+
+def test_an_agent_that_can_ask_is_told_to_in_its_own_words() -> None:
+    reply = Reply(ask="may happen twice")
+    asked = {"permissionDecision": "ask", "permissionDecisionReason": "may happen twice"}
+    for agent in ("claude", "qwen"):
+        report = Report(agent, "PreToolUse", "tool-start")
+        said = json.loads(dialects.spoken(agent, report, reply))
+        assert said == {"hookSpecificOutput": {"hookEventName": "PreToolUse", **asked}}
+    camel = Report("copilot", "preToolUse", "tool-start", shape="camel")
+    assert json.loads(dialects.spoken("copilot", camel, reply)) == asked
+    shell = Report("cursor", "beforeShellExecution", "tool-start")
+    assert json.loads(dialects.spoken("cursor", shell, reply)) == {
+        "permission": "ask",
+        "user_message": "may happen twice",
+    }
+    assert [name for name in dialects.NAMES if dialects.dialect(name).asks] == ["claude", "qwen", "copilot", "cursor"]

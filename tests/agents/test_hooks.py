@@ -142,6 +142,26 @@ def test_interrupted_calls_are_uncertain_where_nobody_can_tell(player: Player, c
     assert claude.prompt("and on") == {}
 
 
+def test_who_wants_it_is_asked_before_a_call_in_question_is_made_again(player: Player, claude: Claude) -> None:
+    pay = {"command": "curl -X POST https://example.org/pay"}
+    claude.prompt("go")
+    claude.before("c1", **pay)
+    claude("Interrupt")
+    claude.prompt("go on")
+    assert claude.before("c2", **pay) == {}, "nobody wanted it"
+    claude.after("c2", **pay)
+    player.world.ckpt("config", "hooks.ask", "true")
+    said = claude.before("c3", **pay)["hookSpecificOutput"]
+    assert said["permissionDecision"] == "ask"
+    assert "may happen twice" in said["permissionDecisionReason"]
+    assert "ckpt settle u1 --happened" in said["permissionDecisionReason"]
+    assert claude.before("c4", command="curl https://example.org") == {}
+    assert claude.before("c5", "Read", **pay) == {}
+    player.world.ckpt("settle", "u1", "--did-not-happen", "--why", "the bank says so")
+    assert "you said: did not happen; its run takes that in" in player.world.ckpt("uncertain").out
+    assert claude.before("c6", **pay) == {}
+
+
 def test_the_directory_moves_with_the_calls(player: Player, claude: Claude) -> None:
     """Also into a repository of its own inside: the session stays with the workspace it was started in."""
     root = player.world.root

@@ -56,5 +56,6 @@ DIALECT = Claude(
     "claude",
     EVENTS,
     turn=("prompt_id",),
+    asks=True,
     resume="claude --resume ID",
 )

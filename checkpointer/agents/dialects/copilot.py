@@ -45,6 +45,8 @@ class Copilot(Dialect):
     def say(self, report: Report, reply: Reply) -> str:
         if report.shape == "snake" or reply.block:
             return super().say(report, reply)
+        if reply.ask:
+            return json.dumps({"permissionDecision": "ask", "permissionDecisionReason": reply.ask})
         out = {"systemMessage": reply.person, "additionalContext": reply.context}
         return json.dumps({name: value for name, value in out.items() if value})
 
@@ -62,5 +64,6 @@ DIALECT = Copilot(
     source=("source", "reason", "trigger", "stopReason"),
     call_id=("toolCallId", "tool_use_id"),
     answer=("lastAssistantMessage", "last_assistant_message"),
+    asks=True,
     resume="copilot --resume ID",
 )

@@ -51,6 +51,8 @@ class Cursor(Dialect):
             if reply.block:
                 return json.dumps({"continue": False, "user_message": reply.block})
             return json.dumps({"continue": True, "user_message": reply.person}) if reply.person else ""
+        if reply.ask:
+            return json.dumps({"permission": "ask", "user_message": reply.ask})
         said = "\n".join(filter(None, (reply.context, reply.person)))
         return json.dumps({"additional_context": said}) if report.kind == "session-start" and said else ""
 
@@ -63,5 +65,6 @@ DIALECT = Cursor(
     arguments=("tool_input",),
     result=("tool_output", "result_json"),
     error=("error_message",),
+    asks=True,
     resume="cursor-agent --resume ID",
 )

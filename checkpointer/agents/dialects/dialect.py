@@ -21,9 +21,9 @@ class Dialect(Fields):
     """`events` maps the agent's names of events to kinds; what is not in it is passed over.
 
     The tuples name the fields in which a fact may stand, the first that is there wins; a dot goes one level down.
-    `blocks`: a prompt can be kept from the model. `deaf`: nobody reads what a hook prints. `silence` is what is printed
-    when nothing is said. `resume` is how the agent itself goes on with a conversation, `ID` standing for its name;
-    empty where that is not known.
+    `blocks`: a prompt can be kept from the model; `asks`: a call can be held for the person's yes. `deaf`: nobody reads
+    what a hook prints. `silence` is what is printed when nothing is said. `resume` is how the agent itself goes on with
+    a conversation, `ID` standing for its name; empty where that is not known.
     """
 
     agent: str
@@ -45,6 +45,7 @@ class Dialect(Fields):
     call_id: tuple[str, ...] = ("tool_use_id",)
     readers: frozenset[str] = frozenset()
     blocks: bool = True
+    asks: bool = False
     deaf: bool = False
     silence: str = ""
     resume: str = ""
@@ -106,6 +107,9 @@ class Dialect(Fields):
     def say(self, report: Report, reply: Reply) -> str:
         """The family's way: one JSON object."""
         out: dict[str, Any] = {}
+        if reply.ask:
+            asked = {"permissionDecision": "ask", "permissionDecisionReason": reply.ask}
+            return json.dumps({"hookSpecificOutput": {"hookEventName": report.event, **asked}})
         if reply.block:
             if report.kind != "prompt" or not self.blocks:
                 return self.say(report, Reply(person=reply.person, context=self.told(reply)))

@@ -24,5 +24,6 @@ DIALECT = Qwen(
     EVENTS,
     turn=("prompt_id",),
     call_id=("tool_call_id", "tool_use_id"),
+    asks=True,
     resume="qwen --resume ID",
 )

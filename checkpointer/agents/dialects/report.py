@@ -76,12 +76,14 @@ class Report(Fields):
 
 class Reply(Fields):
     """What is said in return: `block` keeps the prompt from the model and is shown in its place, `person` is shown to
-    the person, `context` is given to the model. All three empty: nothing is said.
+    the person, `context` is given to the model, `ask` is why the person should say yes before a call runs. All empty:
+    nothing is said.
     """
 
     block: str = ""
     person: str = ""
     context: str = ""
+    ask: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.block or self.person or self.context)
+        return bool(self.block or self.person or self.context or self.ask)
