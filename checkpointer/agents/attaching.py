@@ -92,6 +92,7 @@ def _inside(
     if state.status == "new":
         raise NoStore(f"run {log.run} has no log here")
     if str(state.epoch) != environ.get("CKPT_EPOCH", ""):
+        log.count_fenced()
         raise Fenced(f"run {log.run} is in epoch {state.epoch} now, and this agent is of an older one")
     session = before if before is not None else pending.rebuilt(log, known, intake.place)
     session.session, session.agent, session.epoch = report.session, report.agent, state.epoch

@@ -76,7 +76,7 @@ class Findings:
     open_turns: tuple[OpenTurn, ...] = ()
     uncertain: list[dict[str, Any]] = field(default_factory=list)
     approvals: list[dict[str, Any]] = field(default_factory=list)
-    replay: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, Any] = field(default_factory=dict)
     pending: bool = False
     resumable: list[RunInfo] = field(default_factory=list)
     store_bytes: int = 0
@@ -109,7 +109,10 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
         counters = Counters()
     uncertain, approvals = open_questions(workspace, counters)
     found = Findings(place, open_turns=tuple(open_turns(workspace)), uncertain=uncertain, approvals=approvals)
-    found.replay = counters.as_json() if counters is not None else {}
+    if counters is not None:
+        from checkpointer.cli import figures
+
+        found.figures = {**counters.as_json(), **figures.of(workspace, uncertain)}
     found.tip = workspace.store.tip()
     found.pending = workspace.store.pending() is not None
     found.resumable = [i for i in leftoff.resumable(workspace.directory) if i.ended or i.alive == "dead"]
@@ -302,7 +305,7 @@ def _document(found: Findings) -> dict[str, Any]:
         "state": found.place.state,
         "pending": found.pending,
         "resumable": [info.handle for info in found.resumable],
-        **found.replay,
+        **found.figures,
     }
 
 

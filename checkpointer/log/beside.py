@@ -1,7 +1,10 @@
-"""What lies beside a log's lines: large contents by their sha256, letters by event id, the bytes of cut-off writes."""
+"""What lies beside a log's lines: large contents by their sha256, letters by event id, the bytes of cut-off writes, how
+often somebody was fenced.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Sequence
@@ -11,6 +14,8 @@ from checkpointer import disk
 from checkpointer.errors import Damaged, MissingObject
 
 BOXES = ("inbox", "late")
+FENCED = "fenced"
+"""As many bytes as appends were refused."""
 _NAME = re.compile(r"[0-9A-Za-z_-]{1,128}")
 
 
@@ -79,6 +84,21 @@ class Beside:
     def discard(self, box: str, event_id: str) -> None:
         with disk.plain_errors(f"run {os.path.basename(self._directory)}"):
             disk.remove(self._path(box, event_id), missing_ok=True)
+
+    def fenced(self) -> int:
+        try:
+            return os.stat(self._path(FENCED)).st_size
+        except OSError:
+            return 0
+
+    def count_fenced(self) -> None:
+        # A byte for each: whoever counts at the same time adds one too, and nobody's is lost.
+        with contextlib.suppress(OSError):
+            fd = os.open(self._path(FENCED), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, disk.PRIVATE_FILE)
+            try:
+                disk.append(fd, b".", path=self._path(FENCED), durable=False)
+            finally:
+                os.close(fd)
 
     def forget_torn(self) -> None:
         """Remove what was set aside."""

@@ -6,6 +6,7 @@
           objects/        large contents, by their sha256
           inbox/ late/    lines left by others than the owner, by event id
           torn/           bytes of writes that were cut off
+          fenced          a byte for each append that was refused because the run was another's
 
 What an append promises: when it returns, its lines were synced to stable storage (see `disk.sync`); a crash at any
 moment leaves either all of them or none that a reader takes for whole.

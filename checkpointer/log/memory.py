@@ -23,6 +23,7 @@ class MemoryLog:
         self._mutex = threading.Lock()
         self._lease: Lease | None = None
         self._objects: dict[str, bytes] = {}
+        self._fenced = 0
         self._boxes: dict[str, dict[str, bytes]] = {"inbox": {}, "late": {}}
 
     @property
@@ -84,6 +85,13 @@ class MemoryLog:
     def discard(self, box: str, event_id: str) -> None:
         with self._mutex:
             self._boxes[box].pop(event_id, None)
+
+    def fenced(self) -> int:
+        return self._fenced
+
+    def count_fenced(self) -> None:
+        with self._mutex:
+            self._fenced += 1
 
     def append(
         self,

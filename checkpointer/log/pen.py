@@ -101,6 +101,14 @@ class Pen:
 
     def decide(self, choose: Callable[[RunState], Sequence[AnyEvent]]) -> tuple[AnyEvent, ...]:
         """Append what `choose` makes of the state; it is asked again if a shared pen had to catch up. None are fine."""
+        try:
+            return self._decide(choose)
+        except Fenced as e:
+            if "epoch" in e.details:  # else it was we who let the run go
+                self.log.count_fenced()
+            raise
+
+    def _decide(self, choose: Callable[[RunState], Sequence[AnyEvent]]) -> tuple[AnyEvent, ...]:
         with self._mutex:
             for _ in range(_SHARED_TRIES):
                 self._check()
@@ -127,7 +135,8 @@ class Pen:
         if self._state.status == "finished":
             raise Finished(f"run {self.log.run} is finished")
         if self._state.epoch != self.epoch:
-            self._end(Fenced(f"run {self.log.run} has another owner now (epoch {self._state.epoch})"))
+            epoch = self._state.epoch
+            self._end(Fenced(f"run {self.log.run} has another owner now (epoch {epoch})", epoch=epoch))
 
     def _end(self, error: CheckpointerError) -> NoReturn:
         self._ended = error

@@ -92,6 +92,10 @@ class EventLog(Protocol):
         """What lies in `inbox` or `late`: (event id, line), oldest first."""
         ...
 
+    def fenced(self) -> int:
+        """How many appends were refused because the run was another's by then."""
+        ...
+
     def post(self, box: str, event_id: str, line: bytes) -> None:
         """Leave a line in `inbox` or `late`, durably and whole; one that lies there stays."""
         ...
@@ -128,6 +132,10 @@ class Writable(EventLog, Protocol):
 
     def discard(self, box: str, event_id: str) -> None:
         """Take a letter out; without effect if it is gone."""
+        ...
+
+    def count_fenced(self) -> None:
+        """One more append was refused because the run is another's now. A figure: never raises, and may get lost."""
         ...
 
 

@@ -146,9 +146,7 @@ def accept(
         ]
         return [turn, *denials]
 
-    placed = desk.pen.decide(choose)
-    desk.contents.add(placed)
-    turn = placed[0]
+    turn = desk.decide(choose)[0]
     assert isinstance(turn, ModelTurn)
     return Turn(turn.seq, canon.thaw(turn.content), tuple(of_turn(turn, nth) for nth in range(len(turn.calls))))
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from checkpointer.events import MAIN, Trust
 from checkpointer.events import Usage as Tokens
 from checkpointer.lock import Lock
-from checkpointer.run import approvals, turnstile
+from checkpointer.run import approvals, telemetry, turnstile
 from checkpointer.run.calling import TRIES, Calling, Execution, current
 from checkpointer.run.desk import Answer, Desk, ToolCall, Turn
 from checkpointer.run.driven import Run, needs_lock, refuse_own
@@ -163,7 +163,8 @@ class AsyncRun:
                 answer = await self._do(self._settled, asked, problem)
                 if answer is not None:
                     return answer
-                answer, problem = await self._attempt(asked, parent, last=nth == TRIES)
+                with self._calling.watched(asked) as mark:
+                    answer, problem = await self._attempt(asked, parent, mark, last=nth == TRIES)
                 if answer is not None:
                     return answer
             return await self._do(self._calling.give_up, asked, problem)
@@ -174,7 +175,7 @@ class AsyncRun:
         return self._calling.answered(call, problem) or self._calling.allowed(call)
 
     async def _attempt(
-        self, call: ToolCall, parent: Execution | None, *, last: bool
+        self, call: ToolCall, parent: Execution | None, mark: telemetry.Mark, *, last: bool
     ) -> tuple[Answer | None, BaseException | None]:
         lock = await self._may_write(call, parent)
         thread: asyncio.Future[Any] | None = None
@@ -183,7 +184,8 @@ class AsyncRun:
             if cancelled is not None:  # recorded, but the tool never ran
                 await through(lambda: self._calling.failed(ran, NoEffect("cancelled", again=True), last=False))
                 raise cancelled
-            mark = current.set(ran)
+            ran.tell(mark)
+            before = current.set(ran)
             try:
                 if ran.tool.is_async:
                     value = await ran.run()
@@ -193,9 +195,10 @@ class AsyncRun:
                     if inspect.isawaitable(value):
                         value = await value
             except BaseException as error:
+                mark.went_wrong(type(error))
                 return await self._failed(ran, error, last)
             finally:
-                current.reset(mark)
+                current.reset(before)
             answer, cancelled = await through(lambda: self._calling.done(ran, value))
             if cancelled is not None:
                 raise cancelled

@@ -7,7 +7,7 @@ failure is one only where the tool proves it; anything else that goes wrong outs
 from __future__ import annotations
 
 import contextlib
-import sys
+from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from checkpointer.events import (
     ToolCallStarted,
     ToolCallUncertain,
 )
-from checkpointer.run import approvals
+from checkpointer.run import approvals, mishap, telemetry
 from checkpointer.run.acceptance import misfit
 from checkpointer.run.contents import UNKNOWN, result
 from checkpointer.run.desk import Answer, Ask, Deny, Desk, ToolCall
@@ -31,8 +31,6 @@ from checkpointer.tools import NoEffect, Partial, Tool, broader, riskier
 
 TRIES = 3
 """How often one process starts a call whose attempts came to nothing, or whose outcome was settled as `retry`."""
-
-Reason = Literal["exception", "timeout", "cancelled", "signal", "partial"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +54,10 @@ class Execution:
         more = {"key": self.sent_key} if self.tool.takes_key else {}
         return self.tool.function(**self.arguments, **more)
 
+    def tell(self, mark: telemetry.Mark) -> None:
+        """Which attempt it is: not known before its start was written."""
+        mark.tell({"ckpt.step": self.step, "ckpt.call.attempt": self.attempt})
+
 
 current: ContextVar[Execution | None] = ContextVar("current", default=None)
 """The attempt that the running tool belongs to: what a call made inside a tool has as its parent."""
@@ -73,6 +75,24 @@ def environment() -> dict[str, str]:
 class Calling:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
+
+    @contextlib.contextmanager
+    def watched(self, call: ToolCall) -> Iterator[telemetry.Mark]:
+        """Around one attempt: what is told of it to whoever watches the program."""
+        desk, tool = self.desk, self.desk.tool(call.name)
+        facts = {
+            telemetry.RUN: desk.state.run,
+            telemetry.TOOL: tool.name,
+            "gen_ai.tool.call.id": call.id,
+            "ckpt.run": desk.files.handle,
+            "ckpt.call.key": call.key,
+            "ckpt.call.effect": tool.effect,
+            "ckpt.call.risk": tool.risk,
+        }
+        with telemetry.executing(facts) as mark:
+            yield mark
+            known = desk.state.call(call.key)
+            mark.tell({"ckpt.call.status": known.status if known is not None else None})
 
     # -- before
 
@@ -120,6 +140,7 @@ class Calling:
         else:
             said, failed = self.desk.contents.carried(known.key)
         status: Any = known.status
+        telemetry.count("ckpt.calls.replayed", 1, {telemetry.TOOL: known.tool})
         return Answer(known.key, status, None if said is ABSENT else canon.thaw(said), failed, replayed=True)
 
     def allowed(self, call: ToolCall) -> Answer | None:
@@ -221,18 +242,18 @@ class Calling:
         if isinstance(error, NoEffect):
             again = error.again and not last
             events = self.desk.files.after(ran.step) if ran.writes else []
-            answer = self._complete(ran, events, _words(error), effect="none", failed=True, again=again)
+            answer = self._complete(ran, events, mishap.words(error), effect="none", failed=True, again=again)
             return None if again else answer
         stopped = not isinstance(error, Exception)
         if ran.tool.effect == "read":
-            answer = self._complete(ran, [], _words(error), effect="none", failed=True, again=stopped)
+            answer = self._complete(ran, [], mishap.words(error), effect="none", failed=True, again=stopped)
             return None if stopped else answer
         events = self.desk.files.after(ran.step) if ran.writes else []
         if ran.tool.effect == "workspace" and not stopped and not isinstance(error, Partial):
             now = self.desk.files.verified().get("commit")
             if now is not None and now.captured and ran.found is not None:
                 effect: Literal["done", "none"] = "none" if now.id == ran.found else "done"
-                return self._complete(ran, events, _words(error), effect=effect, failed=True)
+                return self._complete(ran, events, mishap.words(error), effect=effect, failed=True)
         self._uncertain(ran, events, error)
         return None
 
@@ -255,7 +276,7 @@ class Calling:
         return Answer(ran.call.key, status, canon.thaw(value), bool(facts.get("failed", False)))
 
     def _uncertain(self, ran: Execution, events: list[Any], error: BaseException) -> None:
-        detail: dict[str, Any] = {"error": _words(error)}
+        detail: dict[str, Any] = {"error": mishap.words(error)}
         if isinstance(error, Partial):
             detail["partial"] = _storable(error.detail)
         number = None
@@ -266,7 +287,7 @@ class Calling:
             ToolCallUncertain(
                 key=ran.call.key,
                 attempt=ran.attempt,
-                reason=_reason(error),
+                reason=mishap.reason(error),
                 number=number,
                 detail=detail,
                 context=ran.call.context,
@@ -301,30 +322,6 @@ def _unclear(call: ToolCall, known: Call | None) -> NeedsPerson:
         next=("ckpt uncertain", "ckpt settle"),
         key=call.key,
     )
-
-
-def _reason(error: BaseException) -> Reason:
-    match error:
-        case Partial():
-            return "partial"
-        case TimeoutError():
-            return "timeout"
-        case GeneratorExit():
-            return "cancelled"
-        case KeyboardInterrupt():
-            return "signal"
-        case _:
-            return "cancelled" if _is_cancellation(error) else "exception"
-
-
-def _is_cancellation(error: BaseException) -> bool:
-    """Of asyncio, which nobody can have raised who has not loaded it."""
-    loaded = sys.modules.get("asyncio")
-    return loaded is not None and isinstance(error, loaded.CancelledError)
-
-
-def _words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def _storable(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from checkpointer.line import BadLine, facts_of, parts
 from checkpointer.log import glance
+from checkpointer.log.beside import Beside
 
 After = Literal["begun", "released", "crash", "takeover"]
 _AFTER = get_args(After)
@@ -33,7 +34,9 @@ class Claim(NamedTuple):
 
 
 class Life(NamedTuple):
-    """One run: how long its log is, and its claims, oldest first. `last` is when its last claim or end was written."""
+    """One run: how long its log is, and its claims, oldest first. `last` is when its last claim or end was written,
+    `fenced` how many appends were refused because it was another's by then.
+    """
 
     run: str
     handle: str
@@ -41,6 +44,7 @@ class Life(NamedTuple):
     events: int
     claims: tuple[Claim, ...]
     last: str
+    fenced: int = 0
 
     @property
     def recoveries(self) -> tuple[Claim, ...]:
@@ -80,7 +84,8 @@ def life(directory: str, run: str) -> Life | None:
                     handle = f"r{number}" if number is not None else run
     except OSError:
         return None
-    return Life(run, handle, mode, events, tuple(claims), last) if claims else None
+    fenced = Beside(os.path.join(directory, run)).fenced()
+    return Life(run, handle, mode, events, tuple(claims), last, fenced) if claims else None
 
 
 def _facts(line: bytes) -> dict[str, object]:

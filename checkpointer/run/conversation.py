@@ -19,7 +19,7 @@ from checkpointer.events import (
     UserMessage,
 )
 from checkpointer.events import Usage as Tokens
-from checkpointer.run import acceptance
+from checkpointer.run import acceptance, telemetry
 from checkpointer.run.desk import Desk, ToolCall, Turn
 from checkpointer.state import RunState
 
@@ -177,16 +177,20 @@ class Conversation:
         where the `content` is none.
         """
         self._ready(context)
-        return acceptance.accept(
-            self._desk,
-            tool_calls,
-            usage,
-            content=content,
-            model=model,
-            stop=stop,
-            cost_micros=cost_micros,
-            context=context,
-        )
+        facts = {telemetry.RUN: self.id, "ckpt.run": self.handle, "gen_ai.response.model": model}
+        with telemetry.span("ckpt.model_turn", facts) as mark:
+            turn = acceptance.accept(
+                self._desk,
+                tool_calls,
+                usage,
+                content=content,
+                model=model,
+                stop=stop,
+                cost_micros=cost_micros,
+                context=context,
+            )
+            mark.tell(telemetry.answered(usage, stop, len(turn.tool_calls)))
+        return turn
 
     def compact(self, from_seq: int, to_seq: int, summary: Any = None, *, context: str = MAIN) -> int:
         """Put a summary in the place of the messages `from_seq` to `to_seq`; None says that they cannot be summed up.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from checkpointer.errors import Usage
+from checkpointer.errors import Fenced, Usage
 from checkpointer.events import MAIN, AnyEvent
 from checkpointer.log import Pen
+from checkpointer.run import telemetry
 from checkpointer.run.contents import Contents
 from checkpointer.run.files import Files
 from checkpointer.run.identity import Identity
@@ -114,8 +115,20 @@ class Desk:
 
     def append(self, *events: AnyEvent) -> tuple[AnyEvent, ...]:
         """Append, and remember the contents. Raises what `Pen.append` raises."""
-        placed = self.pen.append(*events)
+        return self._wrote(lambda: self.pen.append(*events))
+
+    def decide(self, choose: Callable[[RunState], Sequence[AnyEvent]]) -> tuple[AnyEvent, ...]:
+        """Append what `choose` makes of the state, as `append` does."""
+        return self._wrote(lambda: self.pen.decide(choose))
+
+    def _wrote(self, write: Callable[[], tuple[AnyEvent, ...]]) -> tuple[AnyEvent, ...]:
+        try:
+            placed = write()
+        except Fenced:
+            telemetry.count("ckpt.fenced")
+            raise
         self.contents.add(placed)
+        telemetry.recorded(placed)
         if self.keeper is not None:
             self.keeper.wrote(self.pen.folded)
         return placed
@@ -123,7 +136,11 @@ class Desk:
     def hear(self) -> None:
         """Take in what others left for the owner: one look at a directory. Raises what appending raises."""
         if self.state.status == "owned":
+            before = self.state.seq
             self.pen.collect()
+            if self.state.seq > before and telemetry.listening():
+                heard = self.pen.log.at(range(before + 1, self.state.seq + 1))
+                telemetry.recorded(record.event for record in heard)
 
     def tool(self, name: str) -> Tool:
         """The tool that recorded calls name. Raises `Usage` where it was not brought along."""

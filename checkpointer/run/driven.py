@@ -23,7 +23,7 @@ from typing import Any
 from checkpointer import redaction
 from checkpointer.errors import Usage
 from checkpointer.lock import Lock
-from checkpointer.run import acceptance, approvals, turnstile
+from checkpointer.run import acceptance, approvals, telemetry, turnstile
 from checkpointer.run.calling import TRIES, Calling, Execution, current
 from checkpointer.run.conversation import Conversation
 from checkpointer.run.desk import Answer, Ask, Desk, ToolCall
@@ -89,7 +89,8 @@ class Run(Conversation):
                 answer = self._calling.answered(asked, problem) or self._calling.allowed(asked)
                 if answer is not None:
                     return answer
-                answer, problem = self._attempt(asked, parent, last=nth == TRIES)
+                with self._calling.watched(asked) as mark:
+                    answer, problem = self._attempt(asked, parent, mark, last=nth == TRIES)
                 if answer is not None:
                     return answer
             return self._calling.give_up(asked, problem)
@@ -101,7 +102,7 @@ class Run(Conversation):
         return ran if ran is not None and ran.desk is self._desk else None
 
     def _attempt(
-        self, call: ToolCall, parent: Execution | None, *, last: bool
+        self, call: ToolCall, parent: Execution | None, mark: telemetry.Mark, *, last: bool
     ) -> tuple[Answer | None, BaseException | None]:
         """One start. Gives the answer, or None and what was raised."""
         lock = self._may_write(call, parent)
@@ -110,13 +111,15 @@ class Run(Conversation):
             if stopped is not None:  # recorded, but the tool never ran
                 self._calling.failed(ran, NoEffect("stopped before it began", again=True), last=False)
                 raise stopped
-            mark = current.set(ran)
+            ran.tell(mark)
+            before = current.set(ran)
             try:
                 value = _now(ran.run())
             except BaseException as error:
+                mark.went_wrong(type(error))
                 return self._failed(ran, error, last)
             finally:
-                current.reset(mark)
+                current.reset(before)
             answer, stopped = shielded(lambda: self._calling.done(ran, value))
             if stopped is not None:
                 raise stopped

@@ -14,6 +14,7 @@ from typing import Final
 from checkpointer import replay
 from checkpointer.errors import CheckpointerError
 from checkpointer.log import Folded, JsonlLog
+from checkpointer.run import telemetry
 from checkpointer.snapshot import Snapshots
 
 TAIL: Final = 1000
@@ -52,7 +53,9 @@ class Keeper:
         if self._snapshots.quarantined:
             return
         with contextlib.suppress(CheckpointerError, OSError):
-            replay.save(self._snapshots, known)
+            counters = replay.Counters()
+            replay.save(self._snapshots, known, counters)
+            telemetry.count("ckpt.snapshot.write.duration", counters.snapshot_write_ms / 1000)
             self._newest = known.position.seq
             self._snapshots.drop(_KEPT)
 

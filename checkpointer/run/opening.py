@@ -21,8 +21,8 @@ from checkpointer import home, machine
 from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore, Usage
 from checkpointer.events import Declared, Durability, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Pen, claim
-from checkpointer.replay import replay
-from checkpointer.run import declared, drift, roster, settling
+from checkpointer.replay import Counters, replay
+from checkpointer.run import declared, drift, roster, settling, telemetry
 from checkpointer.run.contents import Contents
 from checkpointer.run.desk import Desk, Policy
 from checkpointer.run.driven import Run
@@ -179,6 +179,14 @@ class _Held:
 
 
 def _open(wanted: Wanted) -> _Held:
+    with telemetry.span("ckpt.open_run", {"gen_ai.agent.name": wanted.agent}) as mark:
+        held = _opened(wanted)
+        state = held.desk.state
+        mark.tell({telemetry.RUN: state.run, "ckpt.run": held.run.handle, "ckpt.epoch": state.epoch})
+        return held
+
+
+def _opened(wanted: Wanted) -> _Held:
     workspace, another = _workspace(wanted)
     runs = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory)))
     if wanted.run_id is None and (again := _resumed(runs)) is not None:
@@ -202,7 +210,7 @@ def _open(wanted: Wanted) -> _Held:
         # Nothing can be claimed any more: this pen refuses whatever it is given.
         pen = Pen(log, known, known.state.epoch, shared=False, world=machine.World())
         return _Held(_desk(wanted, pen, files, log), Turnstile(workspace.directory / "writes.lock"), log)
-    pen = claim(log, begin, take_over=wanted.take_over, known=known)
+    pen = _claimed(wanted, log, begin, known)
     files.handle = f"r{pen.state.number}" if pen.state.number is not None else pen.state.run
     held = None
     try:
@@ -217,6 +225,13 @@ def _open(wanted: Wanted) -> _Held:
         (held or _Held(_bare(pen, files), Turnstile(workspace.directory / "writes.lock"), log)).leave(e)
         raise
     return held
+
+
+def _claimed(wanted: Wanted, log: JsonlLog, begin: RunStarted, known: Folded) -> Pen:
+    with telemetry.span("ckpt.claim", {telemetry.RUN: begin.run}) as mark:
+        pen = claim(log, begin, take_over=wanted.take_over, known=known)
+        telemetry.claimed(pen.state, mark)
+        return pen
 
 
 def _resumed(runs: JsonlRuns) -> str | None:
@@ -243,10 +258,14 @@ def _workspace(wanted: Wanted) -> tuple[Workspace, bool]:
 
 
 def _replayed(log: JsonlLog) -> Folded:
-    try:
-        return replay(log, of(log))
-    except NoStore:
-        return Folded()
+    with telemetry.span("ckpt.replay", {telemetry.RUN: log.run}) as mark:
+        counters = Counters()
+        try:
+            known = replay(log, of(log), counters)
+        except NoStore:
+            return Folded()
+        telemetry.replayed(counters, known.position.seq, mark)
+        return known
 
 
 def _heritage(wanted: Wanted, runs: JsonlRuns, log: JsonlLog | None, *, fresh: bool) -> Inheritance | None:
@@ -307,7 +326,7 @@ def _bare(pen: Pen, files: Files) -> Desk:
 def _take_up(wanted: Wanted, held: _Held) -> None:
     """Before the model is asked: letters, files, uncertain calls."""
     desk, run = held.desk, held.run
-    desk.pen.collect()
+    desk.hear()
     run.notices += drift.settle(desk.files.workspace)
     resumed = bool(desk.state.resumptions)
     if resumed:

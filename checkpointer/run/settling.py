@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from checkpointer.errors import NeedsPerson
 from checkpointer.events import ToolCallReconciled
+from checkpointer.run import telemetry
 from checkpointer.run.desk import Desk
 from checkpointer.state import Call
 
@@ -26,7 +27,9 @@ def settle(desk: Desk, key: str | None = None) -> list[Settled]:
 
     desk.pen.flush()  # evidence is read from the log
     scene = Scene(desk.pen, desk.files, desk.tools, desk.choice, desk.append)
-    said = judge(scene, None if key is None else (key,))
+    with telemetry.span("ckpt.settle", {telemetry.RUN: desk.state.run}) as mark:
+        said = judge(scene, None if key is None else (key,))
+        telemetry.settled(mark, said)
     left = [c for c in (*desk.state.open, *desk.state.uncertain) if key in (None, c.key)]
     if left and not desk.tells:
         raise _open_questions(desk, left, said)

@@ -35,14 +35,17 @@ class OwningContract(Ground):
         assert (other.epoch, other.state.resumptions[0].after) == (2, "released")
         with pytest.raises(Fenced):
             pen.append(said())
+        assert log.fenced() == 0  # it had let go itself
 
     def test_the_dead_are_replaced_at_once(self, log: Writable, pen: Pen, world: FixedWorld) -> None:
         world.dead.add(world.pid)
         other = claim(log, begin(world), world=world)
         assert other.state.resumptions[0].after == "crash"
         head = log.head()
-        with pytest.raises(Fenced):
-            pen.append(said())
+        for refused in (1, 2):
+            with pytest.raises(Fenced):
+                pen.append(said())
+            assert log.fenced() == refused
         assert log.head() == head
         other.append(said())
 
