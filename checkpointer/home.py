@@ -88,7 +88,7 @@ def refuse_imported(directory: Path) -> None:
     raise ReadOnlyStore(
         f"this is {handle}, imported to be looked at: its files were never here, and it stands where it came from",
         kept="nothing was written",
-        next=("ckpt restore P --to DIR",),
+        next=("ckpt restore P --to DIR (its files, elsewhere)", f"ckpt fork {handle} DIR (go on from it)"),
     )
 
 

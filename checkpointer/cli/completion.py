@@ -174,6 +174,7 @@ HANDLES: dict[str, Callable[[Call], list[tuple[str, str]]]] = {
     "events": _runs,
     "bench": _runs,
     "export": _runs,
+    "fork": _runs,
     "migrate": _runs,
     "uncertain": _uncertain,
     "settle": _uncertain,

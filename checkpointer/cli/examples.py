@@ -66,6 +66,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("u1 --happened result.json", "it took effect, and this came of it"),
             ("u1 --did-not-happen --why 'not in the ledger'", "it may be done again"),
         ),
+        "fork": (
+            ("r7 ../try", "go on from its end in another direction"),
+            ("r7 @t3 ../try", "from right after its turn t3"),
+            ("r7 @17 ../try", "from checkpoint 17"),
+        ),
         "export": (("r7 r7.ckpt", "for an auditor, a colleague, an archive"),),
         "import": (
             ("r7.ckpt", "look at it with ckpt -C r7 log"),
@@ -93,6 +98,7 @@ NOTES: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "Ends as the command did, 128+n for signal n; 125 where it could not be protected and was not started.",
         ),
         "resume": ("Ends as the agent does; 3 where a person must decide first, 4 while its owner lives.",),
+        "fork": ("0 done; 2 DIR cannot be taken; 3 the outcome of a call must be settled first; 4 RUN is at work.",),
         "import": ("0 done, or the same run stands there already; 2 another store is in the way; 5 FILE is refused.",),
         "verify": ("0 all holds; 5 something is damaged: each finding says what is still there.",),
         "purge": ("Asks first; where nobody can be asked it ends with 3 and names --yes.",),

@@ -44,6 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "uncertain": Entry(_CLI + "uncertain:uncertain", "runs", "[U]", "calls whose outcome nobody knows"),
     "settle": Entry(_CLI + "uncertain:settle", "runs", "U --happened|...", "say what became of such a call"),
     "approvals": Entry(_CLI + "approvals:approvals", "runs", "[KEY]", "calls that wait for a person's yes, or no"),
+    "fork": Entry(_CLI + "forking:fork", "runs", "RUN [@POINT] DIR", "another run from a point of one, files and all"),
     "export": Entry(_CLI + "bundle:export", "runs", "RUN FILE", "a run as one file that can be checked without ckpt"),
     "import": Entry(_CLI + "bundle:import_", "runs", "FILE [DIR]", "verify such a file, and keep it to be looked at"),
     "workspaces": Entry(_CLI + "stores:workspaces", "store", "", "every directory that has a store"),
