@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from checkpointer import caller
+
 _PROGRAMS = frozenset((
     "claude", "codex", "gemini", "qwen", "copilot", "opencode", "cline", "hermes", "cursor", "cursor-agent", "goose",
     "goosed", "openhands", "aider",
@@ -31,9 +33,11 @@ class Process(NamedTuple):
 
 
 def above(pid: int | None = None) -> Iterator[Process]:
-    """The processes above one, ourselves by default, the nearest first. Ends where the system does not say more."""
+    """The processes above one, the one that was called by default, the nearest first. Ends where the system does not
+    say more.
+    """
     seen = {0, 1}
-    found = process(os.getpid() if pid is None else pid)
+    found = process(caller.pid() if pid is None else pid)
     while found is not None and found.parent not in seen and len(seen) < _DEEPEST:
         seen.add(found.parent)
         found = process(found.parent)

@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checkpointer import disk
+from checkpointer import caller, disk
 from checkpointer.places import home_directory
 
 LIMIT = 256 << 10
@@ -17,7 +17,7 @@ NAME = "hooks.log"
 def write(store: Path | None, agent: str, event: str, text: str) -> None:
     """Add a line. Never raises. At its limit the older half goes."""
     at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    line = f"{at} {os.getpid()} {agent} {event or '-'}: {' '.join(text.split())[:2000]}\n"
+    line = f"{at} {caller.pid()} {agent} {event or '-'}: {' '.join(text.split())[:2000]}\n"
     for directory in (store, home_directory()):
         if directory is None:
             continue

@@ -207,6 +207,7 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
     """Its command works on under our pen, as in `ckpt run`."""
     import sys
 
+    from checkpointer.cli import resident
     from checkpointer.cli.run import say, say_after
     from checkpointer.run.command import CommandRun
 
@@ -226,7 +227,8 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
         resumed.let_go()
         raise Usage(f"{resumed.handle} has no checkpoint to go on from", next=("ckpt run -- COMMAND",))
     running.go_on(resumed.pen, resumed.handle, tip.number)
-    report = running.carry_out(os.environ)
+    with resident.beside(workspace.directory) as found:
+        report = running.carry_out({**os.environ, **found})
     say_after(call, workspace, running, report)
     return report.status
 

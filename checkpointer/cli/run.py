@@ -67,10 +67,13 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     if started is None:
         return Child(words, os.environ).wait()
     workspace, running, base = started
+    from checkpointer.cli import resident
+
     call.out.quiet |= call.out.json
     _say_before(call, workspace, running, base)
     try:
-        report = running.carry_out(os.environ)
+        with resident.beside(workspace.directory) as found:
+            report = running.carry_out({**os.environ, **found})
     except CannotStart as e:
         say(call, e.message, always=True)
         return e.status

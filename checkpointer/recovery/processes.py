@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from checkpointer import machine
+from checkpointer import caller, machine
 from checkpointer.events import Holder, Process
 
 SLACK: Final = timedelta(seconds=2)
@@ -33,7 +33,7 @@ def living(
     found = set(_marked(key))
     if process is not None and _group_lives(process):
         found |= _members(process, since)
-    return tuple(sorted(found - {os.getpid()}))
+    return tuple(sorted(found - {os.getpid(), caller.pid()}))
 
 
 def _group_lives(process: Process) -> bool:
@@ -70,7 +70,7 @@ def _members(process: Process, since: datetime | None) -> set[int]:
 def of_run(run: str, root: str) -> tuple[int, ...]:
     """Live processes that were started inside a run of the workspace at `root`, by what their environment says."""
     found = (pid for pid, held in _environments() if held.get("CKPT_RUN") == run and held.get("CKPT_WORKSPACE") == root)
-    return tuple(sorted(pid for pid in found if pid != os.getpid()))
+    return tuple(sorted(pid for pid in found if pid not in (os.getpid(), caller.pid())))
 
 
 def _marked(key: str) -> Iterator[int]:

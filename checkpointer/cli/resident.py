@@ -1,0 +1,313 @@
+"""The resident of a `ckpt run`: a process that has loaded all that a hook needs, and answers `ckpt hook` and `ckpt
+save` for whoever calls them in the run (`checkpointer.errand` is their side of it).
+
+    <store>/resident/door             only who may write in the store can open it, and is served
+                     <pid>-<hex>      the socket
+
+It is forked before the run starts any thread, has no terminal, keeps no lock, and loads nothing before it is first
+called. Each call is answered by a fork of it, which becomes the caller: its environment, directory, streams and mask;
+it runs what the caller would have run. Who hangs up is answered no longer: its fork is killed, as the caller itself
+would have been. When the run ends, or is killed, the resident does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import io
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from checkpointer import caller, disk, errand
+from checkpointer.errors import CheckpointerError
+from checkpointer.release import VERSION
+from checkpointer.workspace.reading.workers import alone
+
+WARM = (
+    "cli.program", "cli.hooking", "cli.quick", "cli.saving", "cli.phrase", "cli.prompt", "agents.hook", "agents.visit",
+    "agents.attaching", "agents.observing", "agents.protection", "agents.telling", "agents.asking",
+    "workspace.reading.capture", "workspace.travel", "recovery",
+)  # fmt: skip
+"""What a call needs of this package, beside the dialects."""
+REQUEST = 10.0
+"""Seconds in which a caller must have said what it wants."""
+END = 5.0
+"""Seconds that the end of a resident is waited for."""
+_WAITING = 64
+
+
+@contextlib.contextmanager
+def beside(store: Path) -> Iterator[Mapping[str, str]]:
+    """A resident while the body runs; gives the variables by which it is found, none where there cannot be one."""
+    path = store / "resident" / f"{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        _prepare(path.parent)
+        read, write = os.pipe()
+    except (OSError, CheckpointerError):
+        yield {}
+        return
+    pid = _forked(path, read) if alone() else 0
+    os.close(read)
+    try:
+        yield {errand.VARIABLE: os.fspath(path)} if pid else {}
+    finally:
+        os.close(write)
+        if pid:
+            _ended(pid)
+            with contextlib.suppress(OSError):
+                disk.remove(path, missing_ok=True)
+
+
+def _prepare(directory: Path) -> None:
+    """The place of the sockets, without those whose resident is gone. Raises OSError."""
+    with contextlib.suppress(FileExistsError):
+        disk.make_directory(directory)
+    os.close(os.open(directory / errand.DOOR, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    for name in os.listdir(directory):
+        number = name.partition("-")[0]
+        if number.isdigit():
+            try:
+                os.kill(int(number), 0)
+            except ProcessLookupError:
+                disk.remove(directory / name, missing_ok=True)
+            except OSError:
+                continue
+
+
+def _ended(pid: int) -> None:
+    """Wait for the end of a resident, whose run has let it go; one that does not end is killed."""
+    deadline = time.monotonic() + END
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                return
+            time.sleep(0.002)
+
+
+def _forked(path: Path, control: int) -> int:
+    """The number of the resident; 0 where there can be none."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        pid = os.fork()
+    except OSError:
+        return 0
+    if pid:
+        return pid
+    try:
+        os.setsid()
+        _let_go(control)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
+            signal.signal(number, signal.SIG_DFL)
+        Resident(path, control).serve()
+    finally:
+        os._exit(0)
+
+
+def _let_go(*kept: int) -> None:
+    """Every descriptor but these is none of ours. Its number stays taken: some object may still close it."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for fd in sorted(int(name) for name in os.listdir("/dev/fd")):
+        if fd not in (null, *kept):
+            with contextlib.suppress(OSError):
+                os.fstat(fd)
+                os.dup2(null, fd, inheritable=fd < 3)
+
+
+class Resident:
+    """Listens at `path` until nobody holds the other end of `control`."""
+
+    def __init__(self, path: Path, control: int) -> None:
+        self.path = path
+        self.control = control
+        self.package = errand.package()
+        self._warm = False
+        self._at_work: dict[int, socket.socket] = {}
+
+    def serve(self) -> None:
+        os.chdir(self.path.parent)  # a socket's name is short: from here it is
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        os.umask(0o177)
+        listener.bind(self.path.name)
+        listener.listen(_WAITING)
+        listener.setblocking(False)
+        ended, wake = os.pipe()
+        os.set_blocking(ended, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        try:
+            while self._wait(listener, ended):
+                pass
+        finally:
+            with contextlib.suppress(OSError):
+                disk.remove(self.path.name)
+            for pid in self._at_work:  # their callers do it themselves
+                os.kill(pid, signal.SIGKILL)
+
+    def _wait(self, listener: socket.socket, ended: int) -> bool:
+        """Do what there is to do next. False: it is over."""
+        poll = select.poll()
+        for fd in (listener.fileno(), ended):
+            poll.register(fd, select.POLLIN)
+        poll.register(self.control, 0)
+        callers = {connection.fileno(): pid for pid, connection in self._at_work.items()}
+        for fd in callers:
+            poll.register(fd, 0)  # its end alone: what it says is for the fork
+        ready = dict(poll.poll())
+        if self.control in ready:
+            return False
+        for fd in ready.keys() & callers.keys():
+            os.kill(callers[fd], signal.SIGKILL)
+        if ended in ready or ready.keys() & callers.keys():
+            with contextlib.suppress(BlockingIOError):
+                os.read(ended, 4096)
+            self._reap()
+        if listener.fileno() in ready:
+            with contextlib.suppress(OSError):
+                self._receive(listener)
+        return True
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while self._at_work:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                connection = self._at_work.pop(pid, None)
+                if connection is not None:
+                    connection.close()
+
+    def _receive(self, listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        self.warm()
+        pid = os.fork()
+        if pid:
+            self._at_work[pid] = connection
+            return
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            listener.close()
+            self._serve_one(connection)
+        finally:
+            os._exit(0)
+
+    def warm(self) -> None:
+        """Load what a call needs, once."""
+        if not self._warm:
+            self._warm = True
+            from checkpointer.agents import dialects
+
+            for name in (*WARM, *(f"agents.dialects.{agent}" for agent in dialects.NAMES)):
+                importlib.import_module(f"checkpointer.{name}")
+            gc.collect()
+            gc.freeze()
+
+    # -- in the fork
+
+    def _serve_one(self, connection: socket.socket) -> None:
+        connection.settimeout(REQUEST)
+        order = Order.received(connection)
+        if not order.is_of(self.path.parent / errand.DOOR, self.package):
+            return
+        connection.sendall(errand.TAKEN)
+        connection.settimeout(None)
+        caller.answer_for(order.pid)
+        status, printed = order.carried_out()
+        connection.sendall(status.to_bytes(4, "big") + len(printed).to_bytes(8, "big") + printed)
+
+
+class Order:
+    """What a caller asked for: its fields, its descriptors, and who it is."""
+
+    def __init__(self, fields: list[bytes], descriptors: list[int], pid: int, user: int) -> None:
+        given = dict(zip(errand.FIELDS, fields, strict=False))
+        self.fields = given
+        self.payload = fields[len(errand.FIELDS)] if len(fields) > len(errand.FIELDS) else None
+        self.descriptors = descriptors
+        self.pid = pid
+        self.user = user
+        self.words = [os.fsdecode(word) for word in given["words"].split(b"\0")]
+
+    @classmethod
+    def received(cls, connection: socket.socket) -> Order:
+        """Raises OSError or ValueError for anything but a whole errand."""
+        size = len(errand.MAGIC) + 8
+        head, descriptors, _, _ = socket.recv_fds(connection, size, 3)
+        head += errand.exactly(connection, size - len(head))
+        if not head.startswith(errand.MAGIC):
+            raise ValueError("not an errand")
+        data = memoryview(errand.exactly(connection, int.from_bytes(head[-8:], "big")))
+        fields = []
+        while data:
+            end = 4 + int.from_bytes(data[:4], "big")
+            fields.append(bytes(data[4:end]))
+            data = data[end:]
+        return cls(fields, descriptors, *errand.peer(connection))
+
+    def is_of(self, door: Path, package: bytes) -> bool:
+        """Is it of this user's, in the same version of this program, with the same sight of the files, and may it write
+        in the store?
+        """
+        given = self.fields
+        here = os.stat(given["directory"])
+        stream = f"{sys.getfilesystemencoding()} ".encode()
+        return (
+            self.user == os.geteuid()
+            and given["version"] == VERSION.encode()
+            and given["package"] == package == errand.package()
+            and given["spaces"] == errand.spaces()
+            and given["encodings"].startswith(stream)
+            and given["pid"] == b"%d" % self.pid
+            and given["inode"] == b"%d %d" % (here.st_dev, here.st_ino)
+            and _opens(self.descriptors[:1], door)
+        )
+
+    def carried_out(self) -> tuple[int, bytes]:
+        """Be the caller, and do what it was called to do: the exit status, and what it is to print."""
+        given = self.fields
+        os.chdir(given["directory"])
+        os.umask(int(given["umask"]))
+        os.environ.clear()
+        os.environb.update(pair.partition(b"=")[::2] for pair in given["environment"].split(b"\0") if pair)
+        time.tzset()
+        printed = io.BytesIO()
+        _, encoding, errors = given["encodings"].decode().split(" ")
+        sys.stdin = None if self.payload is None else io.TextIOWrapper(io.BytesIO(self.payload))
+        if len(self.descriptors) == 3:
+            for number, fd in enumerate(self.descriptors[1:], 1):
+                os.dup2(fd, number)
+            sys.stdout = _stream(1, encoding, errors)
+            sys.stderr = _stream(2, encoding, "backslashreplace")
+        else:
+            sys.stdout = io.TextIOWrapper(printed, encoding=encoding, errors=errors, write_through=True)
+        sys.argv[1:] = self.words
+        program = importlib.import_module("checkpointer.cli.program")
+        status = program.main(self.words)
+        return status, printed.getvalue()
+
+
+def _opens(descriptors: list[int], door: Path) -> bool:
+    """Is this descriptor the door, open for writing?"""
+    import fcntl
+
+    if not descriptors:
+        return False
+    (fd,) = descriptors
+    writable = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)
+    return writable and os.path.samestat(os.fstat(fd), os.stat(door))
+
+
+def _stream(fd: int, encoding: str, errors: str) -> io.TextIOWrapper:
+    raw = open(fd, "wb", closefd=False)  # noqa: SIM115
+    return io.TextIOWrapper(raw, encoding=encoding, errors=errors, line_buffering=fd == 2 or os.isatty(fd))
