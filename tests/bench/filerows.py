@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ import time
 from pathlib import Path
 
 from bench.stage import Bench, Row
-from bench.trees import Baseline, change, make
+from bench.trees import Baseline, change, make, own_git
 
 
 def files(bench: Bench, count: int) -> None:
@@ -35,6 +36,16 @@ def files(bench: Bench, count: int) -> None:
             bench.forget,
             new_git,
         )
+        own_git(root)
+        bench.pair(
+            f"first checkpoint of {count:,} files, project with its own git",
+            0.15,
+            lambda: bench.ckpt(root, "save"),
+            lambda: git.checkpoint(),
+            bench.forget,
+            new_git,
+        )
+        shutil.rmtree(root / ".git")
     else:
         bench.ckpt(root, "save")
         git.checkpoint()

@@ -6,7 +6,8 @@ import hashlib
 import struct
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from checkpointer.errors import Damaged
@@ -16,6 +17,7 @@ _FANOUT = 8
 _OIDS = _FANOUT + 1024
 _FAR = 0x80000000
 _DIGEST_ALWAYS = 1 << 20
+_FEW = 10
 
 
 class Placed(NamedTuple):
@@ -24,6 +26,15 @@ class Placed(NamedTuple):
     oid: bytes
     crc: int
     offset: int
+
+
+class Span(NamedTuple):
+    """One object of a pack: id, CRC-32 of its entry's bytes, where its entry begins and ends."""
+
+    oid: bytes
+    crc: int
+    start: int
+    end: int
 
 
 def encode_index(placed: Iterable[Placed | tuple[bytes, int, int]], pack_digest: bytes) -> bytes:
@@ -108,16 +119,20 @@ class PackIndex:
 
     def find(self, oid: bytes) -> int | None:
         """Offset of an object's entry in the pack."""
+        n = self._number(oid)
+        return None if n is None else self._offset(n)
+
+    def _number(self, oid: bytes) -> int | None:
         first = oid[0]
-        low = self._fanout[first - 1] if first else 0
-        high = self._fanout[first]
+        low: int = self._fanout[first - 1] if first else 0
+        high: int = self._fanout[first]
         data = self._data
         while low < high:
             middle = (low + high) >> 1
             at = _OIDS + 20 * middle
             found = data[at : at + 20]
             if found == oid:
-                return self._offset(middle)
+                return middle
             if found < oid:
                 low = middle + 1
             else:
@@ -126,6 +141,36 @@ class PackIndex:
 
     def crc(self, n: int) -> int:
         return int(struct.unpack_from(">I", self._data, self._crcs + 4 * n)[0])
+
+    def spans(self, wanted: Set[bytes], length: int) -> list[Span]:
+        """Those of the wanted objects that stand here, in the order of the pack; `length` is that of the pack file.
+
+        Raises `Damaged` where the pack is too short for them.
+        """
+        starts: Sequence[int] = self._words(self._near)
+        if max(starts, default=0) & _FAR:
+            starts = [self._offset(n) for n in range(self.count)]
+        crcs = self._words(self._crcs)
+        ordered = sorted(starts)
+        if ordered and ordered[-1] >= length - 20:
+            raise Damaged(f"{self.name}.pack is cut short")
+        ordered.append(length - 20)
+        data = self._data
+        if self.count < _FEW * len(wanted):
+            at = range(_OIDS, self._crcs, 20)
+            oids = [data[i : i + 20] for i in at]
+            found = [(starts[n], oid, crcs[n]) for n, oid in enumerate(oids) if oid in wanted]
+        else:
+            numbers = [(oid, self._number(oid)) for oid in wanted]
+            found = [(starts[n], oid, crcs[n]) for oid, n in numbers if n is not None]
+        found.sort()
+        return [Span(oid, crc, start, ordered[bisect_right(ordered, start)]) for start, oid, crc in found]
+
+    def _words(self, at: int) -> array[int]:
+        words = array("I", self._data[at : at + 4 * self.count])
+        if sys.byteorder == "little":
+            words.byteswap()
+        return words
 
     def __iter__(self) -> Iterator[Placed]:
         """Every object, ordered by id."""

@@ -134,6 +134,16 @@ class PackWriter:
         self._placed.append((oid, crc, start))
         self._added.add(oid)
 
+    def add_entries(self, entries: Iterable[tuple[bytes, int, bytes]]) -> None:
+        """Add whole pack entries, each with its id and CRC-32, proven already; those added before are passed over."""
+        placed, added, at = self._placed, self._added, self.length
+        for oid, crc, entry in entries:
+            if oid not in added:
+                placed.append((oid, crc, at))
+                added.add(oid)
+                at += len(entry)
+                self._put(entry)
+
     def _name(self) -> str:
         """Of a file to be written: whose it is can be told when it was left behind."""
         return os.path.join(self.directory, f"{os.getpid()}-{os.urandom(6).hex()}{SUFFIX}")

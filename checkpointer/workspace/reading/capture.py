@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 
 from checkpointer.collector import uncollected
@@ -50,6 +51,7 @@ def capture(
     must_cover: Collection[bytes] = (),
     progress: Progress | None = None,
     jobs: int | None = None,
+    borrow: bool = True,
 ) -> Present:
     """Read the workspace at `root` (absolute) and add to `sink` whatever of it is not stored.
 
@@ -57,7 +59,8 @@ def capture(
     usual modes are inherited, and what cannot be read now keeps the content it has there. `table` says what need not
     be read again; it is brought up to date in memory, to be saved when the checkpoint is durable. `must_cover` are
     paths to be captured whatever rules and sizes say; where they are unreadable and belong to us, they are made
-    readable for the moment. `jobs` is the number of processes, None for as many as pay.
+    readable for the moment. `jobs` is the number of processes, None for as many as pay. Without `borrow`, a first
+    checkpoint takes nothing from the project's own git.
 
     Raises `CaptureFailed` where anything that is ours could not be read completely, and what the sink raises; then the
     table is as it was and no process of ours is left. What was added to the sink then is of no use.
@@ -72,7 +75,11 @@ def capture(
     ours = Ours(Rules(root), tracked, base, must_cover)
     with uncollected(), _opened(root) as fd:
         terms = _terms(root, os.fstat(fd).st_dev, store_dir, ours, same, stored, old.header, limit)
-        files, found = survey(terms, gathering, old, fd, jobs=jobs, progress=progress)
+        look = partial(survey, sink=gathering, table=old, fd=fd, jobs=jobs, progress=progress)
+        borrow = borrow and base is None and not must_cover
+        files, found = (_borrowing(terms, sink, look) if borrow and isinstance(sink, PackWriter) else None) or look(
+            terms
+        )
         usual = _choose_modes(found) if base is None else terms.usual
         records = _merged(old.records, found)
         if base is not None and same_base and not (found.changed or found.removed or found.unread):
@@ -100,6 +107,20 @@ def capture(
         bytes_read=found.tally.bytes,
         notices=[*tracked.notices, *map(_gone, sorted(gone))],
     )
+
+
+def _borrowing(
+    terms: Terms, sink: PackWriter, look: Callable[[Terms], tuple[bytes, Found]]
+) -> tuple[bytes, Found] | None:
+    """A scan that leaves unread what the project's git has; None where that is nothing, or gone before its use."""
+    from checkpointer.workspace.lending.loan import offered
+
+    loan = offered(terms.root, terms.limit, terms.started_ns)
+    if loan is None:
+        return None
+    with contextlib.closing(loan):
+        files, found = look(terms._replace(loan=loan))
+        return (files, found) if loan.copy(found.tally.lent, sink) else None
 
 
 def _gone(directory: str) -> str:

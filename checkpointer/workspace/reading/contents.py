@@ -10,11 +10,12 @@ from functools import partial
 
 from checkpointer.errors import CaptureFailed, Damaged
 from checkpointer.workspace.directories import Directories
-from checkpointer.workspace.entry import PERMISSIONS, show
+from checkpointer.workspace.entry import ENCODING, PERMISSIONS, show
 from checkpointer.workspace.odb.objects import CHUNK, Sink
+from checkpointer.workspace.reading.borrowing import Borrower
 from checkpointer.workspace.reading.found import Tally
 from checkpointer.workspace.reading.frame import Frame
-from checkpointer.workspace.reading.listing import ENCODING, Listing, Seen, is_other_spelling
+from checkpointer.workspace.reading.listing import Listing, Seen, is_other_spelling
 from checkpointer.workspace.reading.reader import (
     KEPT,
     Content,
@@ -58,6 +59,7 @@ class Contents:
         """Where files of the workspace may lie: an overlay file system names the layer that a file comes from."""
         self._plain = 0 if terms.reopenable else min(CHUNK, terms.limit + 1)
         """Regular files smaller than this need no more than being read at once."""
+        self._borrower = Borrower(sink)
         self.racy_from_ns = terms.started_ns - SLACK_NS
         self.coarse_racy_from_ns = terms.started_ns - COARSE_SLACK_NS
 
@@ -82,16 +84,24 @@ class Contents:
         frame.clear()
         frame.rules = rules
         frame.repository = listing.repository
+        if self.terms.loan is not None:
+            frame.lent = self.terms.loan.below(frame.path)
         trusted, olds = self._trusted(frame)
         entries, subs = self._sort_out(frame, listing)
         seen: list[Stat | Seen] = [frame.stat]
+        lent = frame.lent
         steady = True
         for e in entries:
             if isinstance(e, str):
                 seen.append(e)
                 continue
             try:
-                self._entry(frame, e, trusted, olds, seen)
+                oid = self._borrower.blob(frame, e[0], e[1], self.tally) if e[0] in lent and len(e) == 2 else None
+                if oid is not None:
+                    self._add(frame, e[0], e[1], e[0].encode(*ENCODING), oid)
+                    seen.append(e)
+                else:
+                    self._entry(frame, e, trusted, olds, seen)
             except Moved:
                 steady = False
                 if last and _exists(e[0], frame.fd):

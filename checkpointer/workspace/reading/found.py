@@ -10,12 +10,13 @@ from checkpointer.workspace.reading.table import Record, Stat
 
 
 class Tally:
-    """Counts of a scan: files looked at and bytes read so far, and how often each mode was seen."""
+    """Counts of a scan: files looked at and bytes read so far, and how often each mode was seen; blobs not read."""
 
     def __init__(self) -> None:
         self.files = 0
         self.bytes = 0
         self.modes: Counter[tuple[str, int]] = Counter()
+        self.lent: set[bytes] = set()
 
 
 class Unread(NamedTuple):
@@ -43,6 +44,7 @@ class Found:
         self.tally.files += other.tally.files
         self.tally.bytes += other.tally.bytes
         self.tally.modes.update(other.tally.modes)
+        self.tally.lent |= other.tally.lent
 
     def drop(self, records: Mapping[str, Record], path: str) -> None:
         """The directory and all below it are gone; `records` are the table's."""

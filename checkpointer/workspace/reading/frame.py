@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from checkpointer.workspace.reading.listing import DIRECTORY
 from checkpointer.workspace.reading.reader import stat_of
@@ -12,6 +14,10 @@ from checkpointer.workspace.reading.table import Own, Record, Stat
 from checkpointer.workspace.rules.directoryrules import DirectoryRules
 from checkpointer.workspace.trees.gittree import Item
 
+if TYPE_CHECKING:
+    from checkpointer.workspace.lending.loan import Offer
+
+_NOTHING: Mapping[str, Offer] = {}
 OPEN_AT_ONCE = 40
 """Directories of one way down that keep their descriptor; the outer ones of a deeper way are opened again."""
 
@@ -20,9 +26,10 @@ class Frame:
     """`path` and `name` are `str` as the file system gives them; `fd` is -1 while closed.
 
     `old` is its record from the table. `rules_same`: the rules above are those of the record. `same`: so is all that
-    was listed. What was found: `seen`, `matched`, `kept`, `repository`, `rules`, `items`
-    (of files and links), `own`, `files`. `children` holds the git tree of each sub-directory done (`b""`: none) and how
-    much is below it, `differs` says that one of them is not what the record of this directory rests on.
+    was listed. `lent` is what the project's git offers for the names here. What was found: `seen`, `matched`, `kept`,
+    `repository`, `rules`, `items` (of files and links), `own`, `files`. `children` holds the git tree of each
+    sub-directory done (`b""`: none) and how much is below it, `differs` says that one of them is not what the record of
+    this directory rests on.
     """
 
     __slots__ = (
@@ -34,6 +41,7 @@ class Frame:
         "items",
         "kept",
         "known",
+        "lent",
         "matched",
         "matcher",
         "name",
@@ -63,6 +71,7 @@ class Frame:
         self.inside = inside
         self.rules_same = False
         self.same = False
+        self.lent: Mapping[str, Offer] = _NOTHING
         self.known: dict[str, tuple[Stat, bytes, Stat, str]] = {}
         self.children: dict[str, tuple[bytes, int]] = {}
         self.pending: list[str] = []

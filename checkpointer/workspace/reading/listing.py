@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Container
 from typing import NamedTuple
 
@@ -11,9 +10,6 @@ from checkpointer.workspace.reading.reader import stat_of
 from checkpointer.workspace.reading.table import Stat, pack
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-ENCODING = (sys.getfilesystemencoding(), "surrogateescape")
-"""How names as the file system gives them become bytes: `name.encode(*ENCODING)` is `os.fsencode(name)`, faster."""
 
 FOREIGN = "other-filesystem"
 

@@ -35,6 +35,7 @@ Progress = Callable[[str, int, int | None, int], None]
 WORTH = 12_000
 """From so many known files on, a second process saves more than it costs."""
 
+_LENT_WORTH = 10
 _MOST_JOBS = 4
 _UNITS = 16
 _EXPANDED = 128
@@ -118,6 +119,9 @@ def survey(
 def _jobs(jobs: int | None, known: int | None, terms: Terms, sink: Gathering) -> int:
     if jobs is None:
         first = known is None and isinstance(sink.sink, PackWriter)
+        loan = terms.loan
+        if loan is not None and loan.others * _LENT_WORTH < loan.files:  # then little must be read
+            first, known = False, loan.files
         jobs = min(processors(), _MOST_JOBS) if first or (known or 0) >= WORTH else 1
     if terms.ours.must or not alone():  # opening directories up is for one process
         return 1
@@ -243,15 +247,16 @@ def _packed(found: Found) -> tuple[Any, ...]:
     changed = {path: tuple(record) for path, record in found.changed.items()}
     unread = {path: tuple(u) for path, u in found.unread.items()}
     tally = found.tally
-    return changed, found.removed, unread, tally.files, tally.bytes, dict(tally.modes)
+    return changed, found.removed, unread, tally.files, tally.bytes, dict(tally.modes), tally.lent
 
 
 def _unpacked(packed: tuple[Any, ...]) -> Found:
-    changed, removed, unread, files, size, modes = packed
+    changed, removed, unread, files, size, modes, lent = packed
     found = Found()
     found.changed = {path: Record(*record) for path, record in changed.items()}
     found.removed = removed
     found.unread = {path: Unread(*what) for path, what in unread.items()}
     found.tally.files, found.tally.bytes = files, size
     found.tally.modes.update(modes)
+    found.tally.lent = lent
     return found

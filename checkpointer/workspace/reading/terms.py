@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from checkpointer.workspace.odb.objects import Objects
 from checkpointer.workspace.reading.ours import Ours
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.lending.loan import Loan
 
 
 class Terms(NamedTuple):
@@ -15,7 +18,7 @@ class Terms(NamedTuple):
     `started_ns` is the time of day at its start. An entry of the table counts only where its times are before
     `trusted_before_ns`. `ours_same`: the checkpoint before and the tracked paths are those of the table. `limit` is the
     size in bytes above which a file that was never covered is not. `usual` are the usual modes of files, executables,
-    directories.
+    directories. `loan` has what need not be read: the project's own git holds it.
     """
 
     root: bytes
@@ -29,3 +32,4 @@ class Terms(NamedTuple):
     limit: int
     usual: tuple[int, int, int]
     reopenable: bool
+    loan: Loan | None = None

@@ -1,4 +1,4 @@
-"""The one value of the user's git configuration that counts here: where `core.excludesFile` is.
+"""What of the user's git configuration counts here: where `core.excludesFile` and `core.attributesFile` are.
 
 Files are read in git's order, includes and their conditions followed (`hasconfig:` is not). Of the environment only
 `HOME` and `XDG_CONFIG_HOME` count. What git would refuse, a syntax error or a file it may not read, gives no rules.
@@ -17,6 +17,10 @@ from checkpointer.workspace.project.plainfile import read_plain
 from checkpointer.workspace.rules import wildmatch
 
 SYSTEM = b"/etc/gitconfig"
+ATTRIBUTES = [
+    prefix + b"/etc/gitattributes" for prefix in (b"", b"/usr/local", b"/opt/homebrew", b"/opt/local", b"/usr")
+]
+"""Where gits of different makers keep the attributes of a whole system."""
 _LIMIT = 4 << 20
 _DEPTH = 10
 _SPACE = b" \t\n\r"
@@ -167,6 +171,8 @@ class _Reader:
         self.git = git
         self.environment = environment
         self.excludes: bytes | None = None
+        self.attributes: bytes | None = None
+        self.attributes_tree = False
         self.of_worktree = False
 
     def read(self, path: bytes, depth: int = 0) -> None:
@@ -181,6 +187,10 @@ class _Reader:
                 if value is None:
                     raise ValueError("core.excludesFile without a value")
                 self.excludes = _expanded(value, self.environment)
+            elif key == b"core.attributesfile":
+                self.attributes = _expanded(value or b"", self.environment)
+            elif key == b"attr.tree":
+                self.attributes_tree = True
             elif key == b"extensions.worktreeconfig":
                 self.of_worktree = value is None or value.lower() in (b"true", b"yes", b"on", b"1")
             elif key == b"include.path" or (key.startswith(b"includeif.") and key.endswith(b".path")):
@@ -220,6 +230,21 @@ def _open_end(pattern: bytes) -> bytes:
     return pattern + b"**" if pattern.endswith(b"/") else pattern
 
 
+def _read(git: GitDir | None, environment: Environment) -> _Reader:
+    """Everything that git would read. Raises ValueError, OSError where it would refuse."""
+    reader = _Reader(git, environment)
+    home = environment.get(b"HOME")
+    for path in (SYSTEM, _xdg(b"config", environment), home + b"/.gitconfig" if home else None):
+        if path is not None:
+            reader.read(path)
+    if git is not None:
+        reader.of_worktree = False  # only the repository's own file can say so
+        reader.read(os.path.join(git.common, b"config"))
+        if reader.of_worktree:
+            reader.read(os.path.join(git.path, b"config.worktree"))
+    return reader
+
+
 def excludes_file(git: GitDir | None = None, environment: Environment | None = None) -> bytes | None:
     """The path of the user's own ignore rules, or None where there can be none. The file need not exist.
 
@@ -227,18 +252,8 @@ def excludes_file(git: GitDir | None = None, environment: Environment | None = N
     below the top of its work tree. Never raises.
     """
     environment = os.environb if environment is None else environment
-    reader = _Reader(git, environment)
-    home = environment.get(b"HOME")
-    sources = [SYSTEM, _xdg(b"config", environment), home + b"/.gitconfig" if home else None]
     try:
-        for path in sources:
-            if path is not None:
-                reader.read(path)
-        if git is not None:
-            reader.of_worktree = False  # only the repository's own file can say so
-            reader.read(os.path.join(git.common, b"config"))
-            if reader.of_worktree:
-                reader.read(os.path.join(git.path, b"config.worktree"))
+        reader = _read(git, environment)
     except (OSError, ValueError):
         return None
     if reader.excludes is None:
@@ -246,6 +261,22 @@ def excludes_file(git: GitDir | None = None, environment: Environment | None = N
     if not reader.excludes or b"\0" in reader.excludes:
         return None
     return reader.excludes if git is None else os.path.join(git.top, reader.excludes)
+
+
+def attributes_files(git: GitDir, environment: Environment | None = None) -> list[bytes]:
+    """The files with attributes of a repository that lie outside its work tree. They need not exist.
+
+    Raises ValueError, OSError where that cannot be told: the configuration cannot be read, or a tree says them too.
+    """
+    environment = os.environb if environment is None else environment
+    reader = _read(git, environment)
+    if reader.attributes_tree:
+        raise ValueError("attributes in a tree")
+    own = reader.attributes if reader.attributes is not None else _xdg(b"attributes", environment)
+    found = [os.path.join(directory, b"info", b"attributes") for directory in {git.common, git.path}]
+    if own and b"\0" not in own:
+        found.append(os.path.join(git.top, own))
+    return [*ATTRIBUTES, *found]
 
 
 def object_format(git: GitDir) -> Literal["sha1", "sha256"]:

@@ -14,6 +14,9 @@ from checkpointer.workspace.project.plainfile import read_plain
 LARGEST = 1 << 30
 _SPARSE_DIRECTORY = 0o040000
 _EXTENDED = 0x4000
+_SECOND = 1_000_000_000
+_FLAGGED = 0xB000  # assumed unchanged, or a side of a conflict
+_REGULAR = frozenset((0o100644, 0o100755))
 _KNOWN = frozenset((b"link", b"sdir"))  # a reader must understand extensions whose names begin with a small letter
 
 
@@ -22,6 +25,13 @@ class Names(NamedTuple):
 
     paths: list[bytes]
     base: bytes | None  # the shared index that a split index adds to, in hexadecimal
+
+
+Known = tuple[bytes, int, tuple[int, int, int], bytes]
+"""A regular file: its name; what `lstat` said when git last found it unchanged; the id of its blob.
+
+Of `lstat`: the inode, then the size, mtime and ctime in nanoseconds; of inode and size the low 32 bits.
+"""
 
 
 def parse(data: bytes, *, id_size: int) -> Names:
@@ -33,15 +43,21 @@ def parse(data: bytes, *, id_size: int) -> Names:
 
 
 def _parse(data: bytes, id_size: int) -> Names:
+    version, count, body = _header(data, id_size)
+    at, paths = _entries(data, body, version, count, id_size)
+    if any(a > b for a, b in itertools.pairwise(paths)):
+        paths.sort()
+    return Names(paths, _base(data, at, body, id_size))
+
+
+def _header(data: bytes, id_size: int) -> tuple[int, int, int]:
+    """Version, number of entries, and where the checksum begins, which fits."""
     signature, version, count = struct.unpack_from(">4sLL", data)
     body = len(data) - id_size
     if signature != b"DIRC" or version not in (2, 3, 4) or count > body // (40 + id_size):
         raise ValueError("not an index of version 2 to 4")
     _check(data, body)
-    at, paths = _entries(data, body, version, count, id_size)
-    if any(a > b for a, b in itertools.pairwise(paths)):
-        paths.sort()
-    return Names(paths, _base(data, at, body, id_size))
+    return version, count, body
 
 
 def _check(data: bytes, body: int) -> None:
@@ -81,6 +97,54 @@ def _entries(data: bytes, body: int, version: int, count: int, id_size: int) -> 
     if at > body:
         raise ValueError("ends too early")
     return at, paths
+
+
+def known_files(data: bytes) -> tuple[list[Known], list[bytes]]:
+    """The files in the index of a SHA-1 repository of which git says nothing but what they were; all other names.
+
+    Those others are no files, assumed unchanged, not in the work tree, intended, or in conflict. Raises ValueError on
+    anything damaged or unknown, and for a split index: what it says of its files is in two places.
+    """
+    try:
+        version, count, body = _header(data, 20)
+        at, found, others = _known_files(data, body, version, count)
+        if _base(data, at, body, 20) is not None:
+            raise ValueError("a split index")
+        return found, others
+    except (IndexError, struct.error) as e:
+        raise ValueError(f"not an index: {e}") from e
+
+
+def _known_files(data: bytes, body: int, version: int, count: int) -> tuple[int, list[Known], list[bytes]]:
+    """Where the entries end, the files that nothing is said of, and the rest."""
+    fields = struct.Struct(">10L20sH").unpack_from
+    found: list[Known] = []
+    others = []
+    at = 12
+    name = b""
+    for _ in range(count):
+        ctime, ctime_ns, mtime, mtime_ns, _, inode, mode, _, _, size, oid, flags = fields(data, at)
+        start = at + 62
+        plain = not flags & _FLAGGED and mode in _REGULAR
+        if flags & _EXTENDED:
+            plain = plain and data[start : start + 2] == b"\0\0"
+            start += 2
+        if version == 4:
+            strip, start = _number(data, start)
+            end = data.index(b"\0", start, body)
+            name = name[: len(name) - strip] + data[start:end]
+            at = end + 1
+        else:
+            end = data.index(b"\0", start, body)
+            name = data[start:end]
+            at += (end - at + 8) & ~7
+        if plain:
+            found.append((name, inode, (size, mtime * _SECOND + mtime_ns, ctime * _SECOND + ctime_ns), oid))
+        else:
+            others.append(name)
+    if at > body:
+        raise ValueError("ends too early")
+    return at, found, others
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
