@@ -16,7 +16,7 @@ from checkpointer.workspace.odb.packs import PackedObjects
 from checkpointer.workspace.shadow.commits import decode_commit
 from checkpointer.workspace.shadow.stretch import Stretch
 from checkpointer.workspace.trees.extras import Extras
-from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, decode_tree
+from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, decode_nodes, decode_tree
 from checkpointer.workspace.trees.treeview import EXTRAS, FILES
 
 _LONGEST = 256 << 20
@@ -66,9 +66,7 @@ class _Found:
             made = made._replace(parent=None)
         if made.parent != before:
             raise Damaged(f"its {what} does not follow the one before it")
-        root = {
-            name: (mode, oid) for name, mode, oid in decode_tree(self._whole(bytes.fromhex(made.tree), "tree", what))
-        }
+        root = decode_nodes(self._whole(bytes.fromhex(made.tree), "tree", what))
         if {name: mode for name, (mode, _) in root.items()} != {FILES: TREE, EXTRAS: FILE}:
             raise Damaged(f"its {what} holds something else than files")
         self._files(root[FILES][1], what)

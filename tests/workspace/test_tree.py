@@ -14,7 +14,7 @@ from checkpointer.workspace.entry import Entry, below, parents
 from checkpointer.workspace.odb.objects import MemorySink, oid_of
 from checkpointer.workspace.shadow.store import Store
 from checkpointer.workspace.trees.extras import Extras
-from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, decode_tree, encode_tree
+from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, decode_nodes, decode_tree, encode_tree
 from checkpointer.workspace.trees.tree import Tree, diff, edited, write_root
 
 Model = dict[bytes, Entry]
@@ -295,10 +295,29 @@ def test_extras_of_a_newer_version_and_damaged_ones() -> None:
             Extras.decode(bad)
 
 
-@pytest.mark.parametrize("bad", [b"100644 a", b"100644 a\0" + b"x" * 19, b"100664 a\0" + b"x" * 20, b" \0" + b"x" * 20])
+ENTRY = b"100644 a\0" + b"x" * 20
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"100644 a",
+        ENTRY[:-1],
+        b"100664 a\0" + b"x" * 20,
+        b" \0" + b"x" * 20,
+        b"100644 \0" + b"x" * 20,
+        b"1" + ENTRY,
+        b"x" + ENTRY,
+        ENTRY + b"\0" + ENTRY,
+        ENTRY + b"x",
+        ENTRY + b"0100644 b\0" + b"x" * 20,
+    ],
+)
 def test_a_damaged_tree_is_damage(bad: bytes) -> None:
-    with pytest.raises(Damaged):
-        decode_tree(bad)
+    for read in (decode_tree, decode_nodes):
+        with pytest.raises(Damaged):
+            read(bad)
+    assert decode_nodes(ENTRY + ENTRY.replace(b"a", b"b c")) == {b"a": (FILE, b"x" * 20), b"b c": (FILE, b"x" * 20)}
 
 
 @pytest.mark.parametrize("name", [b"", b".", b"..", b"a/b", b"a\0b"])

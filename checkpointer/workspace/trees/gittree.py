@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from checkpointer.errors import Damaged
 from checkpointer.workspace.trees import names
@@ -13,11 +14,16 @@ EXECUTABLE = 0o100755
 LINK = 0o120000
 MODES = frozenset((TREE, FILE, EXECUTABLE, LINK))
 
+_ENTRY = re.compile(rb"([0-9]{5,6}) ([^\0]+)\0(.{20})", re.DOTALL)
+_REST = len(b" \0") + 20
 _TEXT = {mode: b"%o " % mode for mode in MODES}
 _MODE = {b"%o" % mode: mode for mode in MODES}
 
 Item = tuple[bytes, int, bytes]
 """True name, git mode (one of `MODES`), 20-byte id."""
+
+Node = tuple[int, bytes]
+"""Git mode and id."""
 
 EMPTY = b""
 
@@ -49,17 +55,28 @@ def encode_tree(items: Iterable[Item]) -> bytes:
 
 def decode_tree(data: bytes) -> list[Item]:
     """The entries of a git tree in git's order, with true names. Raises `Damaged`."""
-    out: list[Item] = []
-    at = 0
-    end = len(data)
-    find = data.find
-    while at < end:
-        zero = find(b"\0", at)
-        mode, space, name = data[at:zero].partition(b" ")
-        at = zero + 21
-        if zero < 0 or at > end or not space or not name or mode not in _MODE:
-            raise Damaged("a tree of the store cannot be read")
-        out.append((name, _MODE[mode], data[zero + 1 : at]))
+    listed, modes, oids = _columns(data)
+    return list(zip(listed, modes, oids, strict=True))
+
+
+def decode_nodes(data: bytes) -> dict[bytes, Node]:
+    """The same by name: mode and id. Raises `Damaged`."""
+    listed, modes, oids = _columns(data)
+    return dict(zip(listed, zip(modes, oids, strict=True), strict=True))
+
+
+def _columns(data: bytes) -> tuple[Sequence[bytes], Sequence[int], Sequence[bytes]]:
+    """Names, modes and ids, each as a column: three loops in C take half as long as one here."""
+    if not data:
+        return (), (), ()
+    modes, listed, oids = zip(*_ENTRY.findall(data) or [(b"", b"", b"")], strict=True)
+    read = len(b"".join(modes)) + len(b"".join(listed)) + _REST * len(oids)
+    try:
+        numbers = [_MODE[mode] for mode in modes]
+    except KeyError:
+        read = -1
+    if read != len(data):  # something between two entries, or after the last one, is none
+        raise Damaged("a tree of the store cannot be read")
     if b" " + names.MARK in data:
-        out = [(names.unescape(name), mode, oid) for name, mode, oid in out]
-    return out
+        listed = tuple(map(names.unescape, listed))
+    return listed, numbers, oids

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from checkpointer.workspace.entry import Entry, parents
 from checkpointer.workspace.trees.extras import Extras
-from checkpointer.workspace.trees.gittree import TREE, decode_tree, encode_tree, file_mode
+from checkpointer.workspace.trees.gittree import TREE, Node, decode_tree, encode_tree, file_mode
 from checkpointer.workspace.trees.names import escape, unescape
 from checkpointer.workspace.trees.treeedit import edited, write_root
-from checkpointer.workspace.trees.treeview import Node, Tree
+from checkpointer.workspace.trees.treeview import Tree
 
 __all__ = [
     "Changes",

@@ -8,8 +8,8 @@ from typing import Final
 from checkpointer.workspace.entry import Entry, parents
 from checkpointer.workspace.odb.objects import Sink
 from checkpointer.workspace.trees.extras import Extras
-from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, encode_tree, file_mode
-from checkpointer.workspace.trees.treeview import EXTRAS, FILES, Node, Tree
+from checkpointer.workspace.trees.gittree import FILE, LINK, TREE, Node, encode_tree, file_mode
+from checkpointer.workspace.trees.treeview import EXTRAS, FILES, Tree
 
 
 def write_root(sink: Sink, files: bytes, extras: Extras) -> bytes:

@@ -11,14 +11,11 @@ from checkpointer.errors import Damaged, NewerFormat
 from checkpointer.workspace.entry import Entry, parents
 from checkpointer.workspace.odb.objects import Objects
 from checkpointer.workspace.trees.extras import Extras
-from checkpointer.workspace.trees.gittree import EXECUTABLE, LINK, TREE, decode_tree
+from checkpointer.workspace.trees.gittree import EXECUTABLE, LINK, TREE, Node, decode_nodes
 
 FILES = b"files"
 EXTRAS = b"extras.json"
 _ENTRIES = 100_000
-
-Node = tuple[int, bytes]
-"""Git mode and id."""
 
 
 class Decoded:
@@ -84,7 +81,7 @@ class Tree:
     @cached_property
     def _parts(self) -> dict[bytes, Node]:
         with self.named():
-            parts = {n: (m, o) for n, m, o in decode_tree(self._whole(self.root, "tree"))}
+            parts = decode_nodes(self._whole(self.root, "tree"))
             if FILES not in parts or EXTRAS not in parts:
                 raise Damaged(f"tree {self.root.hex()} is not a checkpoint's")
             return parts
@@ -113,7 +110,7 @@ class Tree:
         found = self.decoded.get(oid)
         if found is None:
             with self.named():
-                found = {n: (m, o) for n, m, o in decode_tree(self._whole(oid, "tree"))}
+                found = decode_nodes(self._whole(oid, "tree"))
             self.decoded.put(oid, found)
         return found
 
