@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from checkpointer import lease, machine
@@ -22,6 +23,7 @@ from checkpointer.events import Commit, Holder, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, claim, delegate
 from checkpointer.recovery import Scene, Settled, settle
 from checkpointer.run import closing, pending, roster
+from checkpointer.run import session as sessions
 from checkpointer.run.files import Files
 from checkpointer.run.session import Session
 from checkpointer.state import RunState
@@ -59,18 +61,46 @@ def attach(
     log = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory))).log(intake.run)
     before = intake.known()
     try:
-        known, refused = pending.flush(log, intake.place, pending.folded(log))
-        pending.emptied(intake.place, before)
+        known = pending.folded(log)
+        refused: list[str] = []
+        if known.state.status != "new":
+            known, refused = pending.flush(log, intake.place, known)
+            pending.emptied(intake.place, before)
         if environ.get("CKPT_RUN"):
             found = _inside(log, intake, known, report, environ, before)
         elif known.state.status == "new":
             found = _begin(workspace, log, report, process)
+            _goes_on(before, found.session, intake.place)
         else:
             found = _again(workspace, log, intake, known, report, process, before)
         found.notes += refused
         return found
     finally:
         log.close()
+
+
+def set_aside(workspace: Workspace, intake: Intake) -> str:
+    """Give the run of a session another name, as it is, so that the session can begin one anew: the name, empty where
+    there is no such run any more. The gate is held. Raises `Busy`, what renaming raises.
+    """
+    runs = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory)))
+    return runs.set_aside(intake.run) if intake.run in runs.runs() else ""
+
+
+_OF_RUN = ("run", "handle", "epoch", "owner", "known", "commit", "released")
+"""What a session has of its run, and not of what its agent told."""
+
+
+def _goes_on(before: Session | None, session: Session, place: Path) -> None:
+    """A session whose log is gone goes on as another run: what its hooks told, and what of it waits in the journal, is
+    as it was.
+    """
+    kept = {name: getattr(session, name) for name in _OF_RUN}
+    if before is not None:
+        session.__dict__.update(before.__dict__)
+    else:
+        sessions.catch_up(session, place)
+    session.__dict__.update(kept)
 
 
 def holder(process: ancestry.Process | None) -> Holder:

@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer.agents import answering, diary
+from checkpointer.agents import answering, diary, letterbox
 from checkpointer.agents import sessions as directories
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Reply, Report
 from checkpointer.agents.intake import Intake
+from checkpointer.agents.letterbox import WARN
 from checkpointer.agents.naming import run_name
 from checkpointer.agents.scene import Scene
 from checkpointer.errors import CheckpointerError, Fenced, LogDamaged, NoStore
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from checkpointer.agents.observing import Observer, Worked
     from checkpointer.workspace.workspace import Workspace
 
-TELL = "tell"
-WARN = "warn"
-"""What the agent, and what the person, is to be told at the next prompt."""
 WAIT = 20.0
 """Seconds to wait for another hook of the same run; then the report is left for it."""
 ANSWER = 40
@@ -121,7 +119,10 @@ class Visit:
         session = self.intake.known()
         based = False
         if session is None or not self._goes_on(session) or self._released(session):
-            session, based = self._attach(workspace)
+            try:
+                session, based = self._attach(workspace)
+            except LogDamaged as e:
+                session, based = self._begin_anew(workspace, session, e), True
         observer = Observer(workspace, self.intake, session)
         cut = answering.cut_short(session)
         worked = observer.work(reports, based=based, mine=self.report)
@@ -143,32 +144,41 @@ class Visit:
         for note in found.notes:
             diary.write(self.store, self.report.agent, self.report.event, note)
         if found.cut:
-            self._leave_word(attaching.cut_off(found.cut))
+            letterbox.leave(self.intake.place, attaching.cut_off(found.cut))
         self._second = found.second
         return found.session, found.based
 
-    def _leave_word(self, text: str) -> None:
+    def _begin_anew(self, workspace: Workspace, before: Session | None, error: CheckpointerError) -> Session:
+        """The session goes on as another run, since the log of its own is damaged, or gone. Raises `error` where that
+        run is not the session's to set aside.
+        """
+        from checkpointer.agents import attaching
+
         assert self.intake is not None
-        leave_word(self.intake.place, text)
+        if self.scene.environ.get("CKPT_RUN"):
+            raise error
+        aside = attaching.set_aside(workspace, self.intake)
+        session, _ = self._attach(workspace)
+        was = before.handle if before is not None and before.handle else aside
+        words = f"the log of {was} cannot be gone on with ({error.message}): this session goes on as {session.handle}"
+        if aside:
+            words += f", protected. That log stays as it is: ckpt events {was} --salvage"
+        diary.write(self.store, self.report.agent, self.report.event, words)
+        self._leave_warning(f"ckpt: {words}")
+        return session
 
     def _warn(self, workspace: Workspace) -> None:
         """What no undo can bring back is told to the person, once, as soon as they are there."""
         from checkpointer.workspace.reading.capture import NO_WAY_BACK
 
-        assert self.intake is not None
         lost = [f"ckpt: {text}" for text in workspace.notices if text.endswith(NO_WAY_BACK)]
         if lost:
-            leave_word(self.intake.place, "\n".join(filter(None, (self._word(WARN), *lost))), WARN)
+            self._leave_warning("\n".join(lost))
 
-    def _word(self, name: str = TELL) -> str:
-        from checkpointer import disk
-
+    def _leave_warning(self, text: str) -> None:
         assert self.intake is not None
-        with contextlib.suppress(OSError):
-            text = (self.intake.place / name).read_text(encoding="utf-8", errors="replace")
-            disk.remove(self.intake.place / name, missing_ok=True)
-            return text
-        return ""
+        before = letterbox.take(self.intake.place, WARN)
+        letterbox.leave(self.intake.place, "\n".join(filter(None, (before, text))), WARN)
 
     def _after(self, workspace: Workspace, observer: Observer, worked: Worked) -> None:
         """What a turn's end asks for: the log brought up to date, cut-off calls settled, the run let go."""
@@ -182,17 +192,28 @@ class Visit:
             return
         from checkpointer.agents import attaching
 
-        refused = attaching.flushed(intake, observer.session)
+        try:
+            refused = attaching.flushed(intake, observer.session)
+        except (LogDamaged, NoStore) as e:
+            observer.session = self._begin_anew(workspace, observer.session, e)
+            refused = attaching.flushed(intake, observer.session)
         for text in refused:
             diary.write(self.store, self.report.agent, self.report.event, f"not in the log: {text}")
         if made.interrupted:
             observer.session, settled = attaching.interrupted(workspace, intake, observer.session)
             intake.keep(observer.session)
-            self._leave_word(attaching.cut_off(settled))
+            letterbox.leave(intake.place, attaching.cut_off(settled))
         if made.ended and not self.scene.environ.get("CKPT_RUN"):
             attaching.let_go(workspace, intake, observer.session, made.ended)
             observer.session.released = True
             intake.keep(observer.session)
+            self._over()
+
+    def _over(self) -> None:
+        """The session is over, and nobody is there any more to be told of what was not kept in it."""
+        from checkpointer.agents import protection
+
+        protection.save(self.root, self.store, protection.Protection(session=self.report.session))
 
     # -- answering
 
@@ -200,9 +221,9 @@ class Visit:
         from checkpointer.agents import protection, telling
 
         assert self.intake is not None
-        note = protection.load(self.root, self.store)
+        note = protection.load(self.root, self.store, self.report.session)
         if worked.trouble is not None:
-            if note.lost(worked.trouble.message, self.report.agent, self.report.session):
+            if note.lost(worked.trouble.message, self.report.agent, process=self.scene.process):
                 protection.save(self.root, self.store, note)
                 diary.write(
                     self.store, self.report.agent, self.report.event, f"NOT PROTECTED: {worked.trouble.message}"
@@ -211,7 +232,7 @@ class Visit:
             protection.save(self.root, self.store, note)
         if self.report.kind not in ("prompt", "session-start") or self.report.subagent:
             return Reply()
-        reply = Reply(person="\n".join(filter(None, (self._protection(), self._word(WARN)))))
+        reply = Reply(person="\n".join(filter(None, (self._protection(), letterbox.take(self.intake.place, WARN)))))
         if self._second:
             reply.person = "\n".join(filter(None, (reply.person, self._second)))
         if worked.draft.asked is not None:
@@ -225,7 +246,7 @@ class Visit:
         if reply.block:
             return reply
         if worked.draft.prompted:
-            told = (self._word(), telling.undone(workspace, worked.undone))
+            told = (letterbox.take(self.intake.place), telling.undone(workspace, worked.undone))
             reply.context = "\n\n".join(filter(None, told))
         return reply
 
@@ -233,8 +254,8 @@ class Visit:
         """What the person of this session has not been told of its protection; kept as told."""
         from checkpointer.agents import protection
 
-        note = protection.load(self.root, self.store)
-        words = note.words(self.report.session)
+        note = protection.load(self.root, self.store, self.report.session)
+        words = note.words()
         if words:
             protection.save(self.root, self.store, note)
         return words
@@ -269,28 +290,15 @@ class Visit:
             message = f"this agent belongs to a run that goes on elsewhere ({message})"
         if not self.root:
             self.root = guard.real(os.fsencode(self.report.directory or self.scene.directory or "/"))
-        note = protection.load(self.root, self.store)
+        note = protection.load(self.root, self.store, self.report.session)
         remedy = "; begin a new session of the agent: that is kept" if isinstance(error, LogDamaged) else ""
-        note.lost(message, self.report.agent, self.report.session, remedy)
+        note.lost(message, self.report.agent, remedy, self.scene.process)
         protection.save(self.root, self.store, note)
         if answering.command(self.report) is not None:
             return Reply(block=answering.failed(self.report, message))
         if self.report.kind in ("prompt", "session-start") and not self.report.subagent:
             return Reply(person=self._protection())
         return Reply()
-
-
-def leave_word(place: Path, text: str, name: str = TELL) -> None:
-    """Something to tell the agent of a run at its next prompt; `place` is where its hooks meet. Never raises."""
-    from checkpointer import disk
-
-    if not text:
-        return
-    with contextlib.suppress(OSError):
-        for missing in (place.parent, place):
-            if not missing.is_dir():
-                disk.make_directory(missing)
-        disk.replace(place / name, text.encode("utf-8", "backslashreplace"))
 
 
 def _why(error: Exception) -> str:

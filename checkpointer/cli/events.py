@@ -12,7 +12,7 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.errors import CheckpointerError, NeedsMigration, Usage
+from checkpointer.errors import CheckpointerError, LogDamaged, NeedsMigration, Usage
 
 if TYPE_CHECKING:
     from checkpointer.events import Event
@@ -30,21 +30,28 @@ _DULL = ("owner", "previous", "writer", "fold", "tools", "durability", "environm
 
 @click.command(cls=Command)
 @click.option("--follow", "-f", is_flag=True, help="Go on as events come, until Ctrl-C or the run is finished.")
+@click.option("--salvage", is_flag=True, help="Read on past damage: what is whole by itself, and what is not.")
 @click.option("--type", "types", multiple=True, metavar="T", help="Only this type (may be given again).")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.pass_obj
-def events(call: Call, run: str | None, follow: bool, types: tuple[str, ...]) -> int:
+def events(call: Call, run: str | None, follow: bool, salvage: bool, types: tuple[str, ...]) -> int:
     """The events of a run, oldest first; of the newest run if none is named. Nothing is written.
 
-    With --json, a line for each: what the log holds, contents included.
+    With --json, a line for each: what the log holds, contents included. A damaged log is refused where its damage
+    begins; with --salvage the events after it follow, as far as they are whole, and lines that are not are named
+    (--json: `{"damaged": ...}`). Nothing proves that those belong where they stand.
     """
     from checkpointer.events import TYPES
 
     unknown = [t for t in types if t not in TYPES]
     if unknown:
         raise Usage(f"no type of event is called {unknown[0]}: there are {', '.join(sorted(TYPES))}")
+    if follow and salvage:
+        raise Usage("--salvage reads what is there, and --follow waits for more: one of them")
     log = log_of(call.workspace(), run)
     try:
+        if salvage:
+            return _salvage(call, log, types)
         if follow:
             _follow(call, log, types)
         else:
@@ -54,9 +61,33 @@ def events(call: Call, run: str | None, follow: bool, types: tuple[str, ...]) ->
     except NeedsMigration as e:
         e.next = (f"ckpt migrate {run or log.run}",)
         raise
+    except LogDamaged as e:
+        e.next = (f"ckpt events {run or log.run} --salvage", *e.next)
+        raise
     finally:
         log.close()
     return 0
+
+
+def _salvage(call: Call, log: JsonlLog, types: tuple[str, ...]) -> int:
+    """What is whole by itself, in the order of the file. The exit status of damage where there is any."""
+    from checkpointer.log.salvage import Damage, salvage
+
+    status = 0
+    with call.out.paged(str(call.config["ui.pager"])):
+        for part in salvage(log):
+            if not isinstance(part, Damage):
+                _print(call, log, part, types)
+                continue
+            status = status if part.tail else LogDamaged.exit
+            if call.out.json:
+                lines = {"first_line": part.first, "last_line": part.last}
+                call.out.document({"damaged": {**lines, "why": part.why, "tail": part.tail}})
+            else:
+                where = f"line {part.first}" if part.first == part.last else f"lines {part.first} to {part.last}"
+                torn = "; it was never written whole" if part.tail else ""
+                call.out.line(call.out.style(f"{'':>6}  damaged: {where}: {part.why}{torn}", "red"))
+    return status
 
 
 def log_of(workspace: Workspace, run: str | None) -> JsonlLog:

@@ -56,7 +56,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "install": (("", "which agents there are, and their state"), ("claude -n", "show what would be written")),
         "uninstall": (("claude", "out of one"), ("--all", "out of all")),
         "doctor": (("", "everything"), ("codex", "one agent")),
-        "events": (("r7 --follow", "as they come"), ("--type tool_call_started --json", "one kind, for programs")),
+        "events": (
+            ("r7 --follow", "as they come"),
+            ("--type tool_call_started --json", "one kind, for programs"),
+            ("r7 --salvage", "a damaged log, as far as it can be read"),
+        ),
         "bench": (
             ("", "the longest driven run, ten seconds"),
             ("r9 --target-ms 500 --seconds 60", "one run, half a second at most, surer"),

@@ -242,7 +242,7 @@ def _own_way(resumed: Resumed) -> tuple[str, ...]:
 
 def _leave_word(workspace: Workspace, resumed: Resumed) -> None:
     """What its hooks tell the agent at its first prompt: what was cut off, and what was undone since."""
-    from checkpointer.agents import visit
+    from checkpointer.agents import letterbox
     from checkpointer.agents.attaching import cut_off
     from checkpointer.run.session import directory
 
@@ -252,7 +252,7 @@ def _leave_word(workspace: Workspace, resumed: Resumed) -> None:
         told.append(
             f"Since then the person changed files with ckpt:{undone}\nRead files again before you rely on them."
         )
-    visit.leave_word(directory(workspace.directory, resumed.state.run), "\n\n".join(filter(None, told)))
+    letterbox.leave(directory(workspace.directory, resumed.state.run), "\n\n".join(filter(None, told)))
 
 
 def _document(resumed: Resumed) -> dict[str, Any]:

@@ -245,17 +245,19 @@ def _print_open(call: Call, found: Findings) -> None:
 
 
 def lost_words(place: Place) -> str:
-    """That an agent's hooks could not keep what it did, the last time they tried; empty while they can."""
+    """That the hooks of an agent at work could not keep what it did, the last time they tried; empty while they can."""
     if not os.path.isdir(place.directory / "hooks"):
         return ""
     from checkpointer.agents import protection
 
-    note = protection.load(place.root, place.directory)
-    since = phrase.clock(datetime.fromisoformat(note.since)) if note.since else ""
-    if not note.reason:
+    found = protection.losses(place.root, place.directory)
+    if not found:
         return ""
+    note = found[0]
+    since = phrase.clock(datetime.fromisoformat(note.since))
     who = f"the hooks of {note.agent} (session {note.session})" if note.agent else "an agent's hooks"
-    return f"since {since} {who} could not keep what it did: {note.reason}{note.remedy}"
+    others = f"; {phrase.count(len(found) - 1, 'more session')} likewise" if len(found) > 1 else ""
+    return f"since {since} {who} could not keep what it did: {note.reason}{note.remedy}{others}"
 
 
 def _changed_words(found: Findings) -> str:

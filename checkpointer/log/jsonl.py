@@ -295,6 +295,21 @@ class JsonlRuns:
             raise ValueError(f"not a run: {run!r}")
         return JsonlLog(os.path.join(self.directory, run))
 
+    def set_aside(self, run: str) -> str:
+        """Give a run another name, as it is, so that its own is free. Gives the new name. Raises `Busy` where somebody
+        writes to it.
+        """
+        log = self.log(run)
+        with disk.plain_errors(f"run {run}"):
+            gate = Gate(os.path.join(log.directory, "lock"))
+            with gate.held(wait=1.0):
+                names = (f"{run}.damaged{nth}" for nth in ("", *range(2, 1000)))
+                name = next(n for n in names if not os.path.lexists(os.path.join(self.directory, n)))
+                disk.rename(log.directory, os.path.join(self.directory, name))
+            gate.close()
+            disk.sync_directory(self.directory)
+        return name
+
     def delete(self, run: str) -> None:
         log = self.log(run)
         if not os.path.isdir(log.directory):

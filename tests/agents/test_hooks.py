@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -418,18 +419,87 @@ def test_half_a_character_in_the_name_of_a_session(player: Player) -> None:
     assert shown(player, "t1") == {"t1.1": {"made"}}
 
 
-def test_a_session_whose_log_is_damaged_is_not_called_protected(player: Player, claude: Claude) -> None:
+def spoil(player: Player) -> bytes:
+    """Change what was said in the only log, before its end; gives the log as it is then."""
+    (log,) = player.world.store.glob("runs/*/events.jsonl")
+    data = log.read_bytes().replace(b'"one"', b'"two"')
+    log.write_bytes(data)
+    return data
+
+
+def test_a_session_whose_log_is_damaged_goes_on_as_another_run(player: Player, claude: Claude) -> None:
     claude.prompt("one")
     claude("SessionEnd", reason="exit")
-    (log,) = player.world.store.glob("runs/*/events.jsonl")
-    log.write_bytes(log.read_bytes().replace(b'"one"', b'"two"'))
+    spoilt = spoil(player)
     said = claude("SessionStart", source="resume")["systemMessage"]
-    assert "NOT PROTECTED" in said
-    assert "begin a new session" in said
+    assert "the log of r1 cannot be gone on with (the log is damaged at event" in said
+    assert "this session goes on as r2, protected" in said
+    claude.prompt("three")
+    claude.before("c1", command="make")
+    player.world.write("made", "x\n")
+    claude.after("c1", command="make")
+    assert claude("Stop") == {}
+    assert shown(player, "t2") == {"t2.1": {"made"}}
+    assert player.world.ckpt("status", "--json").json["protected"] is True
+    (aside,) = player.world.store.glob("runs/*.damaged/events.jsonl")
+    assert aside.read_bytes() == spoilt
+    assert {line["run"] for line in player.world.ckpt("runs", "--json").lines} == {"r1", "r2"}
+    told = player.world.ckpt("events", "r1", "--salvage", "--json", ok=5).lines
+    assert [one["damaged"]["why"] for one in told if "damaged" in one] == ["no record"]
+    assert told[-1]["type"] == "run_released"
+    refused = player.world.ckpt("events", "r1", "--json", ok=5)
+    assert refused.lines[-1]["error"]["next"][0] == "ckpt events r1 --salvage"
+
+
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_a_log_that_is_lost_in_the_middle_of_a_turn_costs_nothing_of_that_turn(
+    player: Player, claude: Claude, how: str
+) -> None:
+    for said in ("one", "more"):  # what was written last could be a torn write
+        claude.prompt(said)
+        claude("Stop")
+    claude.prompt("two")
+    claude.before("c1", command="make")
+    player.world.write("made", "x\n")
+    if how == "gone":
+        (directory,) = player.world.store.glob("runs/*")
+        shutil.rmtree(directory)
+    else:
+        spoil(player)
+    claude.after("c1", command="make")
+    claude("Stop")
+    assert shown(player, "t3") == {"t3.1": {"made"}}
+    assert "t3" in player.world.ckpt("undo").out
+    assert not player.world.has("made")
+    told = claude.prompt("three")["systemMessage"]
+    assert ("ckpt events r1 --salvage" in told) is (how == "damaged")
+    assert "goes on as r2" in told
+    assert claude.prompt("four") == {}
+    claude("Stop")
+    assert player.world.ckpt("status", "--json").json["protected"] is True
+    (log,) = (p for p in player.world.store.glob("runs/*/events.jsonl") if "damaged" not in str(p))
+    types = [json.loads(line)["e"]["type"] for line in log.read_text().splitlines()]
+    assert types[:4] == ["run_started", "user_message", "tool_call_started", "tool_call_completed"]
+
+
+def test_one_sessions_loss_is_not_over_because_another_is_protected(
+    player: Player, claude: Claude, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Claude(player, "s2")
+    other.prompt("mine")
+    with monkeypatch.context() as patched:
+        patched.setattr(Observer, "work", lambda *a, **k: {}["nothing"])
+        assert "NOT PROTECTED" in claude.prompt("one")["systemMessage"]
+    assert other.prompt("more") == {}  # it was never lost here
+    other.before("c1", command="make")
+    player.world.write("made", "x\n")
+    other.after("c1", command="make")
+    other("Stop")
     first = player.world.ckpt("status").out.split("\n")[0]
     assert "NOT PROTECTED: since" in first
     assert "the hooks of claude (session s1)" in first
-    assert "begin a new session" in first
+    assert "protected again" in claude.prompt("two")["systemMessage"]
+    assert player.world.ckpt("status", "--json").json["protected"] is True
 
 
 def test_a_directory_that_must_not_be_a_workspace(player: Player) -> None:
