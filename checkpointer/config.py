@@ -41,6 +41,7 @@ KEYS = {
         Key("gc.keep_days", 30, "int", "checkpoints younger than this stay"),
         Key("gc.keep_number", 200, "int", "so many of the newest checkpoints stay, whatever their age"),
         Key("gc.budget", 5 * GIB, "size", "above this a store drops its oldest checkpoints first"),
+        Key("gc.keep_runs", 90, "int", "logs of runs that are over stay for so many days"),
         Key("run.snapshot_every", 0, "int", "a driven run keeps a snapshot after so many events; 0: only at its end"),
         Key("secrets.redact", True, "bool", "take token shapes and values of secret names out of run logs"),
         Key("secrets.pattern", "", "text", "a regular expression of more that is taken out"),

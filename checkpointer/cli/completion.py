@@ -97,6 +97,8 @@ def candidates(call: Call, typed: list[str]) -> list[tuple[str, str]]:
         return []
     if before and before[-1] == "--type" and verbs[:1] == ["events"]:
         return [(name, about) for name, about in _types() if name.startswith(current)]
+    if before and before[-1] == "--dismiss":
+        return [(name, about) for name, about in _resumable(call) if name.startswith(current)]
     if not verbs:
         found = [(name, entry.about) for name, entry in COMMANDS.items()]
     elif current.startswith("-"):

@@ -97,7 +97,7 @@ def log_of(workspace: Workspace, run: str | None) -> JsonlLog:
 
     runs = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory)))
     names = runs.runs()
-    if not names:
+    if not names and run is None:
         raise Usage("there are no runs yet", next=("ckpt run -- COMMAND",))
     if run is None:
         return runs.log(max(names, key=lambda name: os.stat(os.path.join(runs.directory, name)).st_mtime_ns))
@@ -106,6 +106,10 @@ def log_of(workspace: Workspace, run: str | None) -> JsonlLog:
     for name in names:
         if roster.read(workspace.directory, name).handle == run:
             return runs.log(name)
+    from checkpointer.run import retirement
+
+    if retirement.gone(workspace.directory, run) is not None:
+        raise Usage(f"the log of {run} was let go by ckpt gc", next=("ckpt runs",))
     raise Usage(f"there is no run {run}", next=("ckpt runs",))
 
 

@@ -52,6 +52,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("-- aider", "an agent without hooks"),
             ("--agent demo -- sh agent.sh", "any command, with a name for the log"),
         ),
+        "runs": (("", "the newest twenty"), ("--dismiss r7", "r7 is not to be gone on with: list it no more")),
         "resume": (("", "the run that was cut off"), ("r7 --keep", "r7, with the files as they are now")),
         "install": (("", "which agents there are, and their state"), ("claude -n", "show what would be written")),
         "uninstall": (("claude", "out of one"), ("--all", "out of all")),
@@ -80,7 +81,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
             ("r7.ckpt", "look at it with ckpt -C r7 log"),
             ("r7.ckpt /tmp/case-12", "under another name"),
         ),
-        "gc": (("-n", "say what would go"), ("", "do it")),
+        "gc": (
+            ("-n", "say what would go"),
+            ("", "do it"),
+            ("--keep-runs 7", "and logs of runs that were over a week ago"),
+        ),
         "purge": (("secrets.env", "take its content out of every checkpoint"),),
         "config": (("", "every key"), ("gc.keep_days 90", "set one"), ("gc.keep_days --unset", "back to the default")),
     }

@@ -199,11 +199,20 @@ class _Listing(Verbatim):
 
 @click.command(cls=_Listing)
 @click.option("-n", "number", type=int, default=20, show_default=True, help="How many.")
+@click.option("--dismiss", "dismissed", multiple=True, metavar="RUN", help="Do not list it as cut off any more.")
 @click.pass_obj
-def runs(call: Call, number: int) -> int:
-    """The runs of this workspace, newest first: who worked, since when, how it ended."""
+def runs(call: Call, number: int, dismissed: tuple[str, ...]) -> int:
+    """The runs of this workspace, newest first: who worked, since when, how it ended.
+
+    A run that did not come to its end is listed by `ckpt` until it is gone on with, or dismissed (--dismiss may be
+    given again). That is written in its log; `ckpt resume RUN` goes on with it all the same, and no file is touched.
+    """
     from checkpointer.run import roster
 
+    if dismissed:
+        from checkpointer.cli.dismissal import dismiss
+
+        return dismiss(call, dismissed)
     workspace = call.workspace()
     found = [roster.read(workspace.directory, name) for name in roster.names(workspace.directory)]
     found.sort(key=lambda info: info.started.timestamp() if info.started else 0.0, reverse=True)
@@ -219,12 +228,13 @@ def runs(call: Call, number: int) -> int:
 
 
 def how_it_stands(info: RunInfo) -> str:
-    """`running`, `died`, `ended`, `ended with 3`, `interrupted`, `damaged`."""
+    """`running`, `died`, `ended`, `ended with 3`, `interrupted`, `interrupted, dismissed`, `damaged`."""
     if info.problem:
         return "damaged"
     if not info.ended:
         return {"dead": "died", "alive": "running"}.get(info.alive, "running, as far as can be told")
-    return info.status if not info.exit else f"{info.status} with {info.exit}"
+    stood = info.status if not info.exit else f"{info.status} with {info.exit}"
+    return f"{stood}, dismissed" if info.dismissed else stood
 
 
 def _line(call: Call, info: RunInfo) -> str:
@@ -244,6 +254,7 @@ def _document(info: RunInfo) -> dict[str, Any]:
         "mode": info.mode,
         "command": list(info.command),
         "status": info.status,
+        "dismissed": info.dismissed,
         "exit": info.exit,
         "owner": info.alive if not info.ended else None,
         "started": phrase.stamp(info.started) if info.started else None,

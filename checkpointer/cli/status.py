@@ -240,7 +240,8 @@ def _print_open(call: Call, found: Findings) -> None:
         call.out.line(f"  {info.handle}  {info.status if info.ended else 'cut off'}{way[info.handle]}")
     if len(rest) > _CUT_OFF:
         call.out.line(
-            f"  and {phrase.count(len(rest) - _CUT_OFF, 'older run')} that did not come to an end: ckpt resume --list"
+            f"  and {phrase.count(len(rest) - _CUT_OFF, 'older run')} that did not come to an end: ckpt resume --list, "
+            "ckpt runs --dismiss RUN"
         )
 
 

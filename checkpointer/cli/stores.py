@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,11 @@ from checkpointer.errors import CheckpointerError, Damaged, Usage
 from checkpointer.home import Place
 from checkpointer.workspace.entry import to_json
 
+if TYPE_CHECKING:
+    from checkpointer.run.retirement import Retired
+    from checkpointer.workspace.workspace import Workspace
+
+_SHOWN = 8
 STATES = {
     "here": "",
     "gone": "the directory is gone",
@@ -90,17 +95,31 @@ def _line(place: Place, facts: dict[str, Any]) -> str:
 @click.command(cls=Command)
 @click.option("--keep-days", type=click.IntRange(min=0), metavar="N", help="Keep what is younger.")
 @click.option("--keep-number", type=click.IntRange(min=1), metavar="N", help="Keep so many of the newest.")
+@click.option("--keep-runs", type=click.IntRange(min=0), metavar="N", help="Keep logs of runs over for N days.")
 @click.option("--budget", metavar="SIZE", help="Drop the oldest until the store fits.")
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would be dropped, do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def gc(call: Call, keep_days: int | None, keep_number: int | None, budget: str | None, dry_run: bool, yes: bool) -> int:
-    """Drop old checkpoints and give space back. Pinned and labelled ones stay."""
+def gc(
+    call: Call,
+    keep_days: int | None,
+    keep_number: int | None,
+    keep_runs: int | None,
+    budget: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Drop old checkpoints and give space back. Pinned and labelled ones stay.
+
+    Then the logs of runs go that were over long ago and of which no checkpoint is kept: not of one that lives, that can
+    be gone on with (unless it was dismissed), or of whose calls an outcome is unknown.
+    """
     call.person_only("gc")
     call.place()
     rules = {
         "gc.keep_days": keep_days,
         "gc.keep_number": keep_number,
+        "gc.keep_runs": keep_runs,
         "gc.budget": _size(budget) if budget is not None else None,
     }
     below = [name for name, value in rules.items() if value is not None and value < call.config.integer(name)]
@@ -136,6 +155,7 @@ def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
             needed_from=needed_from(timeline),
             dry_run=dry_run,
         )
+        runs = _retire(workspace, set(done.dropped), timedelta(days=chosen["gc.keep_runs"]), dry_run)
     call.notices(workspace)
     after = bytes_below(workspace.directory)
     if call.out.json:
@@ -148,7 +168,9 @@ def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
                 "store_bytes": after,
                 "temporaries": done.swept.temporaries,
                 "consolidated": done.consolidated,
-                "notes": done.notes,
+                "runs": [{"run": r.handle, "id": r.run, "last": phrase.stamp(r.last)} for r in runs.runs],
+                "runs_bytes": runs.bytes,
+                "notes": [*done.notes, *runs.notes],
                 "dry_run": dry_run,
             }
         )
@@ -156,12 +178,28 @@ def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
     verb = "would drop" if dry_run else "dropped"
     kept = f"; the oldest kept is {done.first_kept}" if done.first_kept is not None else ""
     call.out.line(f"{verb} {phrase.count(len(done.dropped), 'checkpoint') if done.dropped else 'no checkpoint'}{kept}")
+    if runs.runs:
+        names = " ".join(r.handle for r in runs.runs[:_SHOWN])
+        more = f" and {len(runs.runs) - _SHOWN} more" if len(runs.runs) > _SHOWN else ""
+        logs = phrase.count(len(runs.runs), "run's log", "runs' logs")
+        call.out.line(f"{verb} {logs}: {names}{more} ({phrase.size(runs.bytes)})")
     if not dry_run:
-        freed = f"{phrase.size(done.freed)} freed, " if done.freed else ""
+        total = done.freed + runs.bytes
+        freed = f"{phrase.size(total)} freed, " if total else ""
         call.out.line(f"{freed}the store takes {phrase.size(after)}")
-    for text in done.notes:
+    for text in (*done.notes, *runs.notes):
         call.out.note(f"note: {text}")
     return 0
+
+
+def _retire(workspace: Workspace, dropped: set[int], age: timedelta, dry_run: bool) -> Retired:
+    """The logs that go with the checkpoints that went, or would go."""
+    from checkpointer.run import retirement
+
+    store = workspace.store
+    kept = [c for c in (*store.kept(), *store.checkpoints()) if c.number not in dropped]
+    named = {*store.pinned(), *(c.number for c in kept if c.meta.label)}
+    return retirement.retire(workspace.directory, kept, named, age, now=datetime.now(UTC), dry_run=dry_run)
 
 
 @click.command(cls=Command)

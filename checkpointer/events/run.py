@@ -100,12 +100,15 @@ class RunResumed(_Owned):
 
 
 class RunReleased(Event):
-    """The owner lets go; anything may follow. `status` is a command's exit status, 128+n for signal n."""
+    """The owner lets go; anything may follow. `status` is a command's exit status, 128+n for signal n. `dismissed`: a
+    person does not mean to go on with it.
+    """
 
     group: ClassVar[Literal["run"]] = "run"
     type: Literal["run_released"] = "run_released"
     how: Literal["ended", "paused", "interrupted"]
     status: int | None = None
+    dismissed: bool | None = None
 
 
 class RunFinished(Event):

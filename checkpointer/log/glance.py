@@ -6,13 +6,14 @@ an older version are given as they are: what has other words there is left out b
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkpointer import canon
 from checkpointer.errors import CheckpointerError, Failed, NoStore
-from checkpointer.line import Head, check, facts_of
+from checkpointer.line import Head, check, facts_of, peek
 from checkpointer.log.place import START
 from checkpointer.log.scan import Scan
 
@@ -27,6 +28,10 @@ TYPES = frozenset(
         "workspace_changed",
     )
 )  # fmt: skip
+
+
+_TAIL = 1 << 16
+_LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
 
 
 class Glance:
@@ -72,9 +77,25 @@ def runs(directory: str) -> list[str]:
     """The names of the runs below a directory: those that have a log."""
     try:
         with os.scandir(directory) as entries:
-            return sorted(e.name for e in entries if os.path.exists(os.path.join(e.path, "events.jsonl")))
+            names = (e for e in entries if not e.name.startswith("."))  # one that is being deleted, or made
+            return sorted(e.name for e in names if os.path.exists(os.path.join(e.path, "events.jsonl")))
     except FileNotFoundError:
         return []
+
+
+def last_line(directory: str) -> bytes:
+    """The end of the log in a run's directory after its last newline but one; empty where there is none to read."""
+    with contextlib.suppress(OSError), open(os.path.join(directory, "events.jsonl"), "rb") as f:
+        size = f.seek(0, os.SEEK_END)
+        f.seek(max(0, size - _TAIL))
+        return f.read().removesuffix(b"\n").rpartition(b"\n")[2]
+    return b""
+
+
+def has_ended(directory: str) -> bool:
+    """Does the log's last line end or release the run? A look at the file's end; False where that cannot be told."""
+    line = last_line(directory)
+    return any(kind in line for kind in _LAST_TYPES) and peek(line) is not None
 
 
 def mentions(directory: str, types: Sequence[str]) -> bool:

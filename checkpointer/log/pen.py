@@ -235,9 +235,11 @@ class Pen:
         else:
             self._check()
 
-    def release(self, how: Literal["ended", "paused", "interrupted"], status: int | None = None) -> None:
+    def release(
+        self, how: Literal["ended", "paused", "interrupted"], status: int | None = None, *, dismissed: bool = False
+    ) -> None:
         """Let the run go: anybody may claim it at once."""
-        self.append(RunReleased(how=how, status=status))
+        self.append(RunReleased(how=how, status=status, dismissed=dismissed or None))
         self._ended = Fenced(f"run {self.log.run} was released")
 
     def finish(self, outcome: str, status: int | None = None, detail: Any = None) -> None:

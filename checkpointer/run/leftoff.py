@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from checkpointer.line import peek
+from checkpointer.log import glance
 from checkpointer.run import roster
 
 LEFT_OFF = ("interrupted", "paused")
@@ -16,12 +18,12 @@ NEVER_RAN = (126, 127)
 
 
 def resumable(store: Path) -> Iterator[roster.RunInfo]:
-    """The runs that were cut off or let go before their end, and that nobody owns."""
+    """The runs that were cut off or let go before their end, that nobody owns, and that no person dismissed."""
     for run in roster.names(store):
         if _is_over(store, run):
             continue
         info = roster.read(store, run)
-        if info.problem or not info.events or info.exit in NEVER_RAN:
+        if info.problem or not info.events or info.exit in NEVER_RAN or info.dismissed:
             continue
         if info.alive != "alive" if not info.ended else info.status in LEFT_OFF:
             yield info
@@ -29,7 +31,7 @@ def resumable(store: Path) -> Iterator[roster.RunInfo]:
 
 def _is_over(store: Path, run: str) -> bool:
     """Did it come to its end? Told by the log's last line; False where that cannot be told."""
-    line = roster.last_line(store, run)
+    line = glance.last_line(os.fspath(roster.runs_directory(store) / run))
     if b'"type":"run_released"' in line:
         return not any(f'"how":"{how}"'.encode() in line for how in LEFT_OFF)
     return b'"type":"run_finished"' in line and peek(line) is not None

@@ -22,7 +22,7 @@ from checkpointer.errors import CheckpointerError, Fenced, NeedsPerson, NoStore,
 from checkpointer.events import Declared, Durability, RunStarted
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Pen, claim
 from checkpointer.replay import Counters, replay
-from checkpointer.run import declared, drift, roster, settling, telemetry
+from checkpointer.run import declared, drift, retirement, roster, settling, telemetry
 from checkpointer.run.contents import Contents
 from checkpointer.run.desk import Desk, Policy
 from checkpointer.run.driven import Run
@@ -199,6 +199,8 @@ def _opened(wanted: Wanted) -> _Held:
         handle = f"r{known.state.number}" if known.state.number is not None else known.state.run
     if known.state.status == "new" and wanted.run_id is not None and _HANDLE.fullmatch(wanted.run_id):
         raise NoStore(f"there is no run {wanted.run_id}", kept="nothing was written", next=("ckpt runs",))
+    if known.state.status == "new" and wanted.run_id is not None:
+        retirement.refuse(workspace.directory, wanted.run_id)
     files = Files(workspace, wanted.run_id or handle, handle)
     fresh = known.state.status == "new"
     heritage = _heritage(wanted, runs, log, fresh=fresh) if wanted.inherits else None

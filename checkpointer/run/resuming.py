@@ -91,7 +91,7 @@ def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: b
     if before.status == "finished":
         raise Finished(f"{log.run} is finished: there is nothing to resume", kept="nothing was written")
     handle = f"r{before.number}" if before.number is not None else before.run
-    _refuse_living(workspace, before, handle)
+    refuse_working(workspace, before, handle)
     begun = word.newest_claim(log, before)
     observed = before.mode == "observed"
     pen = claim(log, word.as_before(log, before), take_over=take_over, shared=observed, known=known)
@@ -117,7 +117,7 @@ def take_up(workspace: Workspace, log: JsonlLog, choice: Choice, *, take_over: b
     return resumed
 
 
-def _refuse_living(workspace: Workspace, state: RunState, handle: str) -> None:
+def refuse_working(workspace: Workspace, state: RunState, handle: str) -> None:
     """Raises `Busy` while the command of a run still works, although its owner is gone."""
     if state.status == "owned" and state.owner is not None:
         alive = lease.liveness(state.owner, machine.holder(), machine.started(state.owner.pid))

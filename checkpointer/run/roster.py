@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from checkpointer import canon
 from checkpointer.errors import CheckpointerError
-from checkpointer.line import peek
 from checkpointer.log import glance
 from checkpointer.log.beside import Beside
 from checkpointer.workspace.undoing.timeline import OpenTurn
@@ -29,8 +28,6 @@ SAYING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query",
 NO_END = "no end told"
 """How a call ended whose agent went on without a word of its end: it may have been interrupted, or denied."""
 Facts = Mapping[str, Any]
-_TAIL = 1 << 16
-_LAST_TYPES = (b'"type":"run_finished"', b'"type":"run_released"')
 
 
 def runs_directory(store: Path) -> Path:
@@ -84,6 +81,7 @@ class RunInfo:
     session: str = ""
     mode: str = "observed"
     events: int = 0
+    dismissed: bool = False
     problem: str = ""
 
     @property
@@ -105,21 +103,6 @@ def moment(text: str) -> datetime | None:
 def names(store: Path) -> list[str]:
     """Every run of the store, by its own name."""
     return glance.runs(os.fspath(runs_directory(store)))
-
-
-def has_ended(store: Path, run: str) -> bool:
-    """Does the log's last line end or release the run? A look at the file's end; False where that cannot be told."""
-    line = last_line(store, run)
-    return any(kind in line for kind in _LAST_TYPES) and peek(line) is not None
-
-
-def last_line(store: Path, run: str) -> bytes:
-    """The end of a run's log after its last newline but one; empty where there is none to read."""
-    with contextlib.suppress(OSError), open(runs_directory(store) / run / "events.jsonl", "rb") as f:
-        size = f.seek(0, os.SEEK_END)
-        f.seek(max(0, size - _TAIL))
-        return f.read().removesuffix(b"\n").rpartition(b"\n")[2]
-    return b""
 
 
 def read(store: Path, run: str) -> RunInfo:
@@ -196,6 +179,7 @@ def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts |
     if kind in ("run_released", "run_finished"):
         info.status = facts["how"] if kind == "run_released" else facts["outcome"]
         info.exit = facts.get("status")
+        info.dismissed = bool(facts.get("dismissed"))
         info.open_by_context.clear()
     elif kind == "model_turn" and facts.get("stop") is not None and info.mode == "observed":
         closed = info.open_by_context.pop(facts.get("context"), None)  # its agent said that the turn is over
@@ -222,7 +206,7 @@ def _take(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> Facts |
 
 
 def _began(info: RunInfo, facts: Facts, contents: Callable[[], Facts]) -> None:
-    info.status = "running"
+    info.status, info.dismissed = "running", False
     info.agent = facts.get("agent") or info.agent
     info.session = facts.get("session") or info.session
     if facts["type"] == "run_started":
@@ -294,7 +278,7 @@ def _words(content: Any) -> str:
 def running(store: Path, but: Collection[str] = ()) -> Iterator[RunInfo]:
     """The runs that nobody ended: their owners live, or died. Those whose own names are in `but` are passed over."""
     for run in names(store):
-        if run not in but and not has_ended(store, run):
+        if run not in but and not glance.has_ended(os.fspath(runs_directory(store) / run)):
             info = read(store, run)
             if not info.ended and info.events:
                 yield info
