@@ -20,7 +20,7 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import filerows, table
+from bench import filerows, hookrows, table
 from bench.stage import Bench
 
 TOP = Path(__file__).resolve().parents[2]
@@ -46,6 +46,7 @@ def main() -> None:
             filerows.files(bench, count)
         if sys.platform == "linux":
             filerows.memory(bench, max(sizes))
+            hookrows.hooks(bench, min(sizes))
     finally:
         shutil.rmtree(place, ignore_errors=True)
     if given.json:
