@@ -131,7 +131,8 @@ class Resident:
         self.control = control
         self.package = errand.package()
         self._warm = False
-        self._at_work: dict[int, socket.socket] = {}
+        self._at_work: dict[int, socket.socket | None] = {}
+        """The connection that each fork answers; None where the caller hung up."""
 
     def serve(self) -> None:
         os.chdir(self.path.parent)  # a socket's name is short: from here it is
@@ -157,10 +158,9 @@ class Resident:
     def _wait(self, listener: socket.socket, ended: int) -> bool:
         """Do what there is to do next. False: it is over."""
         poll = select.poll()
-        for fd in (listener.fileno(), ended):
+        for fd in (self.control, listener.fileno(), ended):
             poll.register(fd, select.POLLIN)
-        poll.register(self.control, 0)
-        callers = {connection.fileno(): pid for pid, connection in self._at_work.items()}
+        callers = {there.fileno(): pid for pid, there in self._at_work.items() if there is not None}
         for fd in callers:
             poll.register(fd, 0)  # its end alone: what it says is for the fork
         ready = dict(poll.poll())
@@ -168,7 +168,10 @@ class Resident:
             return False
         for fd in ready.keys() & callers.keys():
             os.kill(callers[fd], signal.SIGKILL)
-        if ended in ready or ready.keys() & callers.keys():
+            connection, self._at_work[callers[fd]] = self._at_work[callers[fd]], None
+            if connection is not None:
+                connection.close()
+        if ended in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(ended, 4096)
             self._reap()

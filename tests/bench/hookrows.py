@@ -3,7 +3,7 @@
     cd tests && python -m bench.hookrows [--files 1000] [--rounds 15] [--place DIR]
 
 What is measured is the caller's own CPU; the resident's stands beside it. The command is started as installers of today
-write it: those of a few years ago import `re` there, which takes as long as the interpreter itself; that is the last row.
+write it: those of a few years ago import `re` there, which takes as long as the interpreter itself: the last row.
 """
 
 from __future__ import annotations
