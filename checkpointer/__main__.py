@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Answer one call and return its exit status. As the program itself (`args` is None), a hook ends here."""
+    """Answer one call and return its exit status. As the program itself (`args` is None), a hook and a save end here."""
     words = list(sys.argv[1:] if args is None else args)
     if sys.platform == "win32":
         print("ckpt runs on Linux and macOS; on Windows use it inside WSL 2", file=sys.stderr)
@@ -25,12 +25,12 @@ def main(args: Sequence[str] | None = None) -> int:
 
         print(f"ckpt {version()}")
         return 0
-    carried = status = _carried(words)
+    status = _carried(words)
     if status is None:
         from checkpointer.cli.program import main as answer
 
         status = answer(words)
-    if args is None and (carried is not None or words[:1] == ["hook"]):
+    if args is None and words[:1] in (["hook"], ["save"]):
         _end(status)
     return status
 

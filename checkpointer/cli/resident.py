@@ -5,9 +5,12 @@ save` for whoever calls them in the run (`checkpointer.errand` is their side of 
                      <pid>-<hex>      the socket
 
 It is forked before the run starts any thread, has no terminal, keeps no lock, and loads nothing before it is first
-called. Each call is answered by a fork of it, which becomes the caller: its environment, directory, streams and mask;
-it runs what the caller would have run. Who hangs up is answered no longer: its fork is killed, as the caller itself
-would have been. When the run ends, or is killed, the resident does.
+called, unless its run is an agent's. Each call is answered by a fork of it, which becomes the caller: its environment,
+directory, streams and mask; it runs what the caller would have run. Who hangs up is answered no longer: its fork is
+killed, as the caller itself would have been. When the run ends, or is killed, the resident does.
+
+Every capture still looks at all files. Events of the system cannot stand in for that: none comes for what is written
+through a mapping of a file, or through another name of it outside the workspace.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from checkpointer import caller, disk, errand
+from checkpointer.agents.ancestry import is_agent
 from checkpointer.errors import CheckpointerError
 from checkpointer.release import VERSION
 from checkpointer.workspace.reading.workers import alone
@@ -44,8 +48,10 @@ _WAITING = 64
 
 
 @contextlib.contextmanager
-def beside(store: Path) -> Iterator[Mapping[str, str]]:
-    """A resident while the body runs; gives the variables by which it is found, none where there cannot be one."""
+def beside(store: Path, words: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """A resident while the body runs the command with these words; gives the variables by which it is found, none where
+    there cannot be one. Where the command is an agent's, what its first call needs is loaded before that comes.
+    """
     path = store / "resident" / f"{os.getpid()}-{os.urandom(4).hex()}"
     try:
         _prepare(path.parent)
@@ -53,7 +59,7 @@ def beside(store: Path) -> Iterator[Mapping[str, str]]:
     except (OSError, CheckpointerError):
         yield {}
         return
-    pid = _forked(path, read) if alone() else 0
+    pid = _forked(path, read, words) if alone() else 0
     os.close(read)
     try:
         yield {errand.VARIABLE: os.fspath(path)} if pid else {}
@@ -93,7 +99,7 @@ def _ended(pid: int) -> None:
             time.sleep(0.002)
 
 
-def _forked(path: Path, control: int) -> int:
+def _forked(path: Path, control: int, words: Sequence[str]) -> int:
     """The number of the resident; 0 where there can be none."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -108,7 +114,7 @@ def _forked(path: Path, control: int) -> int:
         _let_go(control)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
             signal.signal(number, signal.SIG_DFL)
-        Resident(path, control).serve()
+        Resident(path, control).serve(at_once=is_agent(words))
     finally:
         os._exit(0)
 
@@ -134,7 +140,8 @@ class Resident:
         self._at_work: dict[int, socket.socket | None] = {}
         """The connection that each fork answers; None where the caller hung up."""
 
-    def serve(self) -> None:
+    def serve(self, *, at_once: bool = False) -> None:
+        """Until it is over. `at_once`: load what is needed now, not with the first call."""
         os.chdir(self.path.parent)  # a socket's name is short: from here it is
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         os.umask(0o177)
@@ -147,6 +154,8 @@ class Resident:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         try:
+            if at_once:
+                self.warm()
             while self._wait(listener, ended):
                 pass
         finally:
