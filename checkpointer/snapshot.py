@@ -16,7 +16,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
@@ -242,6 +242,13 @@ class Snapshots:
                 return found
             self.misses["ahead" if here is None else "foreign"] += 1
         return None
+
+    def every(self, fits: Callable[[int, str, int], bool | None]) -> Iterator[tuple[RunState, str, int]]:
+        """All that fit, oldest first: to compare them with their log. As `load` otherwise; misses are not counted."""
+        for seq in reversed(self.seqs()) if not self.quarantined else ():
+            found = self._read(seq)
+            if not isinstance(found, str) and fits(seq, found[1], found[2]):
+                yield found
 
     def _read(self, seq: int) -> tuple[RunState, str, int] | str:
         """A snapshot, or the name of why it is none."""

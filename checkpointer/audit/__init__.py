@@ -21,4 +21,16 @@ def verify(history: History, progress: Progress | None = None) -> Audit:
     return audit
 
 
-__all__ = ["Audit", "Finding", "Progress", "verify"]
+def quarantine(audit: Audit) -> None:
+    """Where a snapshot leads elsewhere than its log, none of its version is read or written in this store any more,
+    until the version is another. Counted with the run. Raises `ReadOnlyStore`, `NoSpace`, `Failed`.
+    """
+    from checkpointer.snapshot import Snapshots
+
+    for directory in audit.misled:
+        snapshots = Snapshots(os.path.join(directory, "snapshots"))
+        snapshots.count(full_replay_equivalence_failures=1)
+        snapshots.quarantine()
+
+
+__all__ = ["Audit", "Finding", "Progress", "quarantine", "verify"]

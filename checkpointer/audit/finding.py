@@ -27,11 +27,14 @@ class Finding:
 
 @dataclass
 class Audit:
-    """`unchecked` says what could not be looked at, and why. `checked` counts what was: kind -> how many."""
+    """`unchecked` says what could not be looked at, and why. `checked` counts what was: kind -> how many. `misled` are
+    the directories of runs of which a snapshot leads elsewhere than the log: see `audit.quarantine`.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     checked: dict[str, int] = field(default_factory=dict)
+    misled: list[str] = field(default_factory=list)
 
     @property
     def sound(self) -> bool:

@@ -16,10 +16,10 @@ from checkpointer.errors import (
     NoStore,
 )
 from checkpointer.events import AnyEvent
-from checkpointer.log import JsonlLog, JsonlRuns
+from checkpointer.log import Folded, JsonlLog, JsonlRuns, Position
 from checkpointer.record import OBJECTS, Record
 from checkpointer.snapshot import Snapshots
-from checkpointer.state import EMPTY, fold
+from checkpointer.state import EMPTY, RunState, fold
 
 
 def check(directory: str, audit: Audit, progress: Progress | None = None) -> None:
@@ -72,22 +72,41 @@ class _Check:
         self._audit.unchecked.append(f"run {self._handle}: what comes after event {seq}")
 
     def _replay(self) -> None:
-        snapshot = Snapshots(os.path.join(self._log.directory, "snapshots")).load(
-            lambda seq, total, offset: self._log.find(seq, total, offset) is not None
-        )
+        """The whole log folded; where there are snapshots, each must be what it comes to there, and what follows the
+        newest must lead to where the whole log leads.
+        """
+        snapshots = Snapshots(os.path.join(self._log.directory, "snapshots"))
         records = self._log.read()
         events = self._events(iter(records))
-        state = EMPTY
-        if snapshot is not None:
-            state = fold(islice(events, snapshot[0].seq))
-            if state != snapshot[0]:
-                self._add("snapshot", f"the snapshot of event {state.seq} is not what the log comes to", state.seq)
-        fold(events, state)
+        state, newest = EMPTY, Folded()
+        for known, total, offset in snapshots.every(self._has):
+            state = fold(islice(events, known.seq - state.seq), state)
+            newest = Folded(known, Position(known.seq, total, offset)) if state == known else Folded()
+            self._audit.count("snapshots")
+            if state != known:
+                self._mislead(f"the snapshot of event {state.seq} is not what the log comes to", state.seq)
+        state = fold(events, state)
+        if newest.position.seq and self._tail(newest, state.seq) != state:
+            seq = newest.position.seq
+            self._mislead(f"the snapshot of event {seq} and what follows it lead elsewhere than the whole log", seq)
         if records.torn:
             why = (
                 f"what was written after event {self._seq} is not whole ({records.torn}); the next writer sets it aside"
             )
             self._add("log", why, self._seq + 1, harmless=True)
+
+    def _has(self, seq: int, total: str, offset: int) -> bool:
+        return self._log.find(seq, total, offset) is not None
+
+    def _tail(self, known: Folded, end: int) -> RunState:
+        """The state at event `end`, from a snapshot on."""
+        records = self._log.read(known.position)
+        return fold((r.event for r in islice(records, end - known.position.seq)), known.state)
+
+    def _mislead(self, message: str, seq: int) -> None:
+        self._add("snapshot", message, seq)
+        if self._log.directory not in self._audit.misled:
+            self._audit.misled.append(self._log.directory)
 
     def _events(self, records: Iterator[Record]) -> Iterator[AnyEvent]:
         mark = f'"{OBJECTS}":'.encode()

@@ -28,6 +28,21 @@ def of(workspace: Workspace, uncertain: Sequence[dict[str, Any]]) -> dict[str, A
         "crashes": after["crash"],
         "takeovers": after["takeover"],
         "fenced_appends": sum(life.fenced for life in lives),
+        **_snapshots(os.fspath(roster.runs_directory(workspace.directory))),
+    }
+
+
+def _snapshots(runs: str) -> dict[str, Any]:
+    """How often one led elsewhere than its log, over all runs, and whether those of today's version are not used."""
+    from checkpointer.log import glance
+    from checkpointer.snapshot import Snapshots
+
+    every = [Snapshots(os.path.join(runs, run, "snapshots")) for run in glance.runs(runs)]
+    failures = sum(int(one.tally().get("full_replay_equivalence_failures", 0)) for one in every)
+    quarantined = any(one.quarantined for one in every[:1])
+    return {
+        "full_replay_equivalence_failures": max(failures, int(quarantined)),
+        "snapshots_quarantined": quarantined,
     }
 
 

@@ -19,6 +19,7 @@ from checkpointer.home import Place
 from checkpointer.workspace.entry import to_json
 
 if TYPE_CHECKING:
+    from checkpointer.audit import Audit
     from checkpointer.run.retirement import Retired
     from checkpointer.workspace.workspace import Workspace
 
@@ -205,13 +206,18 @@ def _retire(workspace: Workspace, dropped: set[int], age: timedelta, dry_run: bo
 @click.command(cls=Command)
 @click.pass_obj
 def verify(call: Call) -> int:
-    """Check every promise of the store, and say what could not be checked. Ends with 5 if something is damaged."""
+    """Check every promise of the store, and say what could not be checked. Ends with 5 if something is damaged.
+
+    Nothing is changed, but for this: where a snapshot of a run's state leads elsewhere than its log, snapshots of that
+    version are used no more.
+    """
     from checkpointer import audit
     from checkpointer.workspace.shadow.history import History
 
     place = call.place()
     with call.progress() as bar:
         found = audit.verify(History(place.directory / "shadow.git"), progress=bar)
+    quarantined = _gate(call, found)
     if call.out.json:
         findings = [
             {
@@ -231,6 +237,7 @@ def verify(call: Call) -> int:
                 "findings": findings,
                 "unchecked": found.unchecked,
                 "checked": found.checked,
+                "quarantined": quarantined,
             }
         )
         return 0 if found.sound else Damaged.exit
@@ -239,7 +246,26 @@ def verify(call: Call) -> int:
         call.out.line(f"{mark}: {finding.message}")
     for text in found.unchecked:
         call.out.line(f"not checked: {text}")
+    if quarantined:
+        call.out.line(
+            "no snapshot of this version is used here any more: runs are read whole from their logs, which is slower, "
+            "and right. Please report it."
+        )
     counts = ", ".join(phrase.count(n, what.removesuffix("s"), what) for what, n in found.checked.items())
     verdict = "every promise holds" if found.sound else "the store is damaged; what is not named above stays usable"
     call.out.line(f"{verdict}: checked {counts}")
     return 0 if found.sound else Damaged.exit
+
+
+def _gate(call: Call, found: Audit) -> bool:
+    """Use snapshots no more where one was wrong. True if that is written down now."""
+    if not found.misled:
+        return False
+    from checkpointer import audit
+
+    try:
+        audit.quarantine(found)
+    except CheckpointerError as e:
+        call.out.note(f"note: snapshots are still used, as that could not be written down: {e.message}")
+        return False
+    return True
