@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Answer one call and return its exit status. As the program itself (`args` is None), a hook and a save end here."""
+    """Answer one call and return its exit status. As the program itself (no `args`), a hook and a save end here."""
     words = list(sys.argv[1:] if args is None else args)
     if sys.platform == "win32":
         print("ckpt runs on Linux and macOS; on Windows use it inside WSL 2", file=sys.stderr)
