@@ -20,6 +20,10 @@ _PROGRAMS = frozenset((
 ))  # fmt: skip
 _PACKAGES = frozenset(("claude-code", "gemini-cli", "qwen-code", "opencode-ai", "codex-cli"))
 _LOADERS = frozenset(("node", "bun", "deno", "python", "python3", "sh", "bash", "env"))
+_SHELLS = frozenset(
+    ("sh", "bash", "dash", "zsh", "fish", "ksh", "tcsh", "csh", "ash", "busybox", "nu", "elvish", "xonsh")
+)
+_VALUED = ("--rcfile", "--init-file", "-o", "+o", "-O", "+O")
 _DEEPEST = 40
 
 
@@ -77,6 +81,19 @@ def is_agent(words: Sequence[str]) -> bool:
         if nth == 0 and re.sub(r"[0-9.]+$", "", stem) not in _LOADERS:
             return False
     return False
+
+
+def is_typed_at(words: Sequence[str]) -> bool:
+    """Are these the arguments of a shell that was given nothing to run, so that somebody types at it?"""
+    if not words or os.path.basename(words[0]).lstrip("-") not in _SHELLS:
+        return False
+    rest = iter(words[1:])
+    for word in rest:
+        if word in _VALUED:
+            next(rest, None)
+        elif not word.startswith(("-", "+")) or (word[:2] != "--" and "c" in word):
+            return False
+    return True
 
 
 def _is_wrapper(one: Process, agent: str) -> bool:

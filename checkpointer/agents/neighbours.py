@@ -65,18 +65,3 @@ def _lives(session: sessions.Session) -> bool:
         return True
     found = ancestry.process(session.owner[3])
     return found is not None and found.started == session.owner[4]
-
-
-def session_above(store: Path) -> str:
-    """The handle of the run whose agent started us, through any number of processes; empty where there is none.
-
-    Only a process that looks like an agent program counts: what plays one, in a test or a script, is a person's.
-    """
-    agents = [one for one in ancestry.above() if ancestry.is_agent(one.words)]
-    if not agents:
-        return ""
-    for name in _names(store / "hooks"):
-        session = sessions.load(store, name)
-        if session is not None and any(session.is_owned_by(one.pid, one.started) for one in agents):
-            return session.handle
-    return ""

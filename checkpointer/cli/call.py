@@ -161,23 +161,18 @@ class Call:
         """The run whose agent made this call, or None for a person's."""
         if self.of_person:
             return None
-        return os.environ.get("CKPT_RUN") or self._session_above()
-
-    def _session_above(self) -> str | None:
-        """The run of a session whose agent is a process above us, as far as its hooks told. Costs nothing where none
-        did.
-        """
-        if self._above is None:
+        told = os.environ.get("CKPT_RUN")
+        if not told and self._above is None:
             self._above = ""
             try:
                 store = self.place().directory
             except CheckpointerError:
                 return None
-            if os.path.isdir(store / "hooks"):
-                from checkpointer.agents.neighbours import session_above
+            if os.path.isdir(store / "hooks"):  # else no hook told of anybody
+                from checkpointer.agents.belonging import run_above
 
-                self._above = session_above(store)
-        return self._above or None
+                self._above = run_above(store) or ""
+        return told or self._above or None
 
     def person_only(self, what: str) -> None:
         """Raise NeedsPerson if an agent made this call. This guards against accidents, not against malice."""

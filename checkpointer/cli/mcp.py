@@ -28,9 +28,18 @@ def mcp(call: Call) -> int:
             kept="nothing was started",
             next=("pip install 'agent-checkpointer[mcp]'",),
         ) from e
-    from checkpointer.agents import belonging, toolserver
+    from checkpointer.agents import toolserver
 
     directory = call.directory
-    server = toolserver.server(os.fsdecode(directory), lambda: belonging.run_above(directory))
+    server = toolserver.server(os.fsdecode(directory), lambda: _above(directory))
     server.run("stdio")
     return 0
+
+
+def _above(directory: bytes) -> str | None:
+    """The run that the server belongs to, once there is one: it may be begun after us."""
+    from checkpointer import home
+    from checkpointer.agents.belonging import run_above
+
+    place = home.locate(directory)
+    return run_above(place.directory, logs=True) if place is not None else os.environ.get("CKPT_RUN")

@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import checkpointer.workspace.odb.libgit
 import checkpointer.workspace.reading.capture
 import checkpointer.workspace.workspace
 from checkpointer import disk
+from checkpointer.agents import ancestry
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "agents"
 ROOT = "/home/dev/proj"
@@ -64,10 +66,18 @@ def told(name: str, root: Path, *, commands: bool = False) -> list[Told]:
     ]
 
 
+@cache
+def agent_program() -> int:
+    """The number of a process that stands for the agent whose hooks are played; it ends with this one."""
+    return subprocess.Popen(["sh", "-c", "read forever"], stdin=subprocess.PIPE).pid
+
+
 class Player:
     """Plays agents in a world."""
 
     def __init__(self, world: World) -> None:
+        self.agent = agent_program()
+        """The process that hooks take for the agent; 0 where they are to look for it themselves."""
         self.world = world
         world.write("greet.py", GREET)
         world.write("notes.txt", NOTES)
@@ -96,6 +106,8 @@ class Player:
         return child, read
 
     def _hook(self, one: Told, stdin: int, stdout: int, die_at: int | None, cwd: Path) -> int:
+        if self.agent:  # else it would be this process, which also does what the person does
+            ancestry.agent_process = lambda agent: ancestry.process(self.agent)
         os.environ.clear()
         os.environ.update({**self.world.env, **one.env})
         os.chdir(cwd)

@@ -16,7 +16,7 @@ from agents.hooking import Player, Told, told, until
 from harness.manifest import same
 from harness.world import World
 
-from checkpointer.agents import diary
+from checkpointer.agents import ancestry, diary
 from checkpointer.agents.dialects.report import Report
 from checkpointer.agents.intake import FULL, PLENTY, Intake
 from checkpointer.agents.observing import Observer
@@ -299,6 +299,7 @@ def test_the_queue_is_bounded(tmp_path: Path) -> None:
 
 def test_looking_costs_no_scan_and_no_heavy_import(player: Player, claude: Claude) -> None:
     """Before and after a tool that only reads: the files are not looked at, and nothing large is imported."""
+    player.agent = 0
     claude.prompt("go")
     count = len(player.world.ckpt("log", "--checkpoints", "--json").lines)
     player.world.write("mine.txt", "mine\n")
@@ -600,9 +601,10 @@ def test_an_agent_is_killed_inside_a_tool_and_comes_back(player: Player) -> None
     player.world.ckpt("verify")
 
 
-def test_a_call_from_inside_an_agent_is_the_agents(player: Player, tmp_path: Path) -> None:
-    """Whatever its shell runs is known by the process above it, if that is an agent program."""
-    script = tmp_path / "claude"
+@pytest.mark.parametrize("program", ["claude", "mine.py"])
+def test_a_call_from_inside_an_agent_is_the_agents(player: Player, tmp_path: Path, program: str) -> None:
+    """Whatever its shell runs is known by the process above it: the one that hooks told for, whatever it is called."""
+    script = tmp_path / program
     script.write_text(f"#!{sys.executable}\n{AGENT}")
     script.chmod(0o755)
     agent = Process(player.world, [str(script)])
@@ -618,6 +620,13 @@ def test_a_call_from_inside_an_agent_is_the_agents(player: Player, tmp_path: Pat
     (undo,) = (c for c in player.world.ckpt("log", "--checkpoints", "--json").lines if c["kind"] == "undo")
     assert undo["by"] == "agent"
     assert not (player.world.root / "a").exists()
+
+
+def test_at_a_shell_a_person_types() -> None:
+    for line in ("bash", "-zsh", "/bin/bash -i", "zsh -l", "bash --rcfile /x/y", "fish", "bash -o vi"):
+        assert ancestry.is_typed_at(line.split()), line
+    for line in ("", "bash -c x", "bash -lc x", "sh x.sh", "bash --norc x", "python", "claude"):
+        assert not ancestry.is_typed_at(line.split()), line
 
 
 def test_a_dead_agents_run_is_closed_by_the_next_session(player: Player, claude: Claude) -> None:

@@ -128,6 +128,7 @@ def test_the_same_log_and_the_same_answers(tmp_path_factory: pytest.TempPathFact
     for kind in (Player, Carried):
         world = World(tmp_path_factory.mktemp("same"))
         player = kind(world)
+        player.agent = 0
         player.path = around.path  # type: ignore[attr-defined]
         said: list[str] = []
         player.play(told(name, world.root), hook=lambda one, player=player, said=said: said.append(player.hook(one)))
