@@ -91,16 +91,19 @@ def export(history: History, workspace: bytes, log: JsonlLog, handle: str, targe
 
 
 def read(log: JsonlLog) -> _Told:
-    """Look a whole log through. Raises `LogDamaged`, `NoStore`."""
+    """Look a whole log through. Raises `LogDamaged`, `NoStore`, and `NeedsMigration` or `NewerFormat` for a log that
+    an import could not read either.
+    """
     commits: dict[int, set[str]] = {}
     objects: dict[str, int] = {}
-    scan = log.raw()
+    scan = log.read()
+    mark = f'"{OBJECTS}":'.encode()
     for record in scan:
-        commit = record.e.get("commit")
-        if commit and commit.get("kind") == "shadow" and commit.get("number"):
-            commits.setdefault(int(commit["number"]), set()).add(str(commit["id"]))
-        if record.d is not None:
-            objects.update((one["sha256"], int(one["bytes"])) for one in dict(record.d.get(OBJECTS, {})).values())
+        commit = record.event.commit
+        if commit is not None and commit.kind == "shadow" and commit.number is not None:
+            commits.setdefault(commit.number, set()).add(commit.id)
+        if mark in record.line:
+            objects.update(record.objects().values())
     return _Told(scan.position, commits, objects)
 
 

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,9 @@ def _refusals(source: bytes) -> Iterator[None]:
         raise
     except Damaged as e:
         raise Damaged(f"{show(source)} is refused: {e.message}", kept="nothing was written", **e.details) from e
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as e:
+        # What was made to look like ours, and is not: no reader of a store has to expect that.
+        raise Damaged(f"{show(source)} is refused: no export writes this: {e}", kept="nothing was written") from e
 
 
 def _manifest(reader: archive.Reader) -> bytes:
@@ -176,8 +180,11 @@ def _write(path: Path, chunks: Iterator[bytes], name: str, digest: str) -> None:
 def _make(directory: Path, root: bytes, said: Manifest, digest: str) -> None:
     """All that makes a store of what was unpacked. Raises `Damaged`, `IllegalEvent`."""
     turn = _check_log(JsonlLog(os.fspath(directory / "runs" / said.run)), said)
-    number = int(said.handle[1:]) if said.handle[1:].isdigit() and said.handle != said.run else 0
-    history = begin(os.fspath(directory), lambda into: _bring(directory, into))
+    number = int(said.handle[1:]) if re.fullmatch(r"r[0-9]{1,12}", said.handle) else 0
+    try:
+        history = begin(os.fspath(directory), lambda into: _bring(directory, into))
+    except Damaged as e:
+        raise Damaged(re.sub(r"pack-[0-9a-f]{40}(\.pack)?", manifest.PACK, e.message)) from e
     stretch = prove(history.objects, said)
     labels = {one.number: one.labels for one in (*said.alone, *said.chain) if one.labels}
     lead_to(history, Facts(root, last_turn=turn, last_run=number, had_run=True), stretch, said.shallow, labels)

@@ -10,7 +10,7 @@ import click
 from checkpointer.cli import phrase
 from checkpointer.cli.app import Command
 from checkpointer.cli.call import Call
-from checkpointer.errors import Usage
+from checkpointer.errors import NeedsMigration, Usage
 from checkpointer.workspace import guard
 from checkpointer.workspace.entry import to_json
 
@@ -31,6 +31,7 @@ def export(call: Call, run: str, file: str) -> int:
     from checkpointer.bundle import exporting
     from checkpointer.cli.events import log_of
     from checkpointer.run import roster
+    from checkpointer.run import session as sessions
 
     call.person_only("ckpt export")
     workspace = call.workspace()
@@ -41,6 +42,9 @@ def export(call: Call, run: str, file: str) -> int:
     info = roster.read(workspace.directory, log.run)
     try:
         done = exporting.export(workspace.store, workspace.root, log, info.handle, target)
+    except NeedsMigration as e:
+        e.next = (f"ckpt migrate {run}", "then the same again")
+        raise
     finally:
         log.close()
     call.notices(workspace)
@@ -56,6 +60,8 @@ def export(call: Call, run: str, file: str) -> int:
     )
     if said.missing:
         call.out.line(f"kept no more, so not in it: {_numbers(said.missing)}")
+    if sessions.journal(sessions.directory(workspace.directory, log.run))[0]:
+        call.out.note("note: what its hooks told since the end of its last turn is not in its log yet, nor in the file")
     if not info.ended and info.alive != "dead":
         call.out.note(f"note: {said.handle} goes on; this is what it was after event {said.events}")
     if _inside(target, workspace.root):

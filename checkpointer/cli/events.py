@@ -133,6 +133,8 @@ def _follow(call: Call, log: JsonlLog, types: tuple[str, ...]) -> None:
 
 
 def _print(call: Call, log: JsonlLog, record: Record, types: tuple[str, ...]) -> None:
+    from checkpointer import machine
+
     if types and record.event.type not in types:
         return
     try:
@@ -143,7 +145,8 @@ def _print(call: Call, log: JsonlLog, record: Record, types: tuple[str, ...]) ->
     if call.out.json:
         call.out.document({**plain, **({"redacted": True} if record.redacted else {})})
         return
-    at = phrase.clock(_moment(event.at))
+    moment = machine.moment(event.at)
+    at = phrase.clock(moment) if moment is not None else "no time"
     left_out = _ENVELOPE if call.verbose else (*_ENVELOPE, *_DULL)
     facts = {k: v for k, v in plain.items() if k not in left_out and v not in (None, "", [], {}, False)}
     words = " ".join(f"{k}={v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)}" for k, v in facts.items())
@@ -166,9 +169,3 @@ def as_json(event: Any) -> dict[str, Any]:
         if value is not ABSENT:
             plain[name] = json.loads(canon.dumps(value))  # bytes as the log has them
     return plain
-
-
-def _moment(at: str) -> Any:
-    from datetime import datetime
-
-    return datetime.fromisoformat(at)
