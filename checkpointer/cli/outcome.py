@@ -77,8 +77,9 @@ def report(
     left += [phrase.shell(p) for p in outcome.skipped if p not in said and f"{show(p)} is left" not in told]
     for text in left:
         call.out.line(f"{leaves}: {text}")
-    if outcome.uncovered:
-        words = [f"{phrase.shell(p)} ({REASONS.get(r, r)})" for p, r in sorted(outcome.uncovered.items())]
+    carried = {*outcome.written, *outcome.removed}
+    if uncovered := {p: r for p, r in outcome.uncovered.items() if p not in carried}:
+        words = [f"{phrase.shell(p)} ({REASONS.get(r, r)})" for p, r in sorted(uncovered.items())]
         more = f" and {len(words) - 4:,} more" if len(words) > 4 else ""
         call.out.line(f"not covered, not touched: {' '.join(words[:4])}{more}")
     for text in outcome.notes:

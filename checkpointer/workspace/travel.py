@@ -14,7 +14,7 @@ from checkpointer.workspace.changeover import READABLE_IF_MUST, Changeover, Cove
 from checkpointer.workspace.checkpoint import By, Operation
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.doubt import once_more
-from checkpointer.workspace.entry import below, show
+from checkpointer.workspace.entry import below, parents, show
 from checkpointer.workspace.outcome import Outcome, Settled
 from checkpointer.workspace.restoring.replacements import Replacement
 from checkpointer.workspace.restoring.restore import Carrier, Progress
@@ -82,7 +82,7 @@ def undo(
                 head=workspace.branch(),
                 lost=lost,
             )
-        return _decided(basis, scratch, selection, mode, dry_run)
+        return _decided(workspace.root, basis, scratch, selection, mode, dry_run)
 
     changeover = Changeover(workspace, "undo", dry_run=dry_run, by=by, open_turns=open_turns, progress=progress)
     return changeover.run(decide)
@@ -97,7 +97,7 @@ def redo(
         with _but_for(lost):
             timeline = basis.timeline(workspace.facts)
             selection = select_redo(timeline, selector, mode=mode, head=workspace.branch(), lost=lost)
-        return _decided(basis, scratch, selection, mode, dry_run)
+        return _decided(workspace.root, basis, scratch, selection, mode, dry_run)
 
     return Changeover(workspace, "redo", dry_run=dry_run, by=by, progress=progress).run(decide)
 
@@ -119,6 +119,7 @@ def _but_for(lost: Collection[int]) -> Iterator[None]:
 
 
 def _decided(
+    root: bytes,
     basis: Basis,
     scratch: Scratch,
     selection: Selection,
@@ -127,10 +128,11 @@ def _decided(
     obstructed: Mapping[bytes, str] | None = None,
 ) -> Decision:
     """A selection merged into the files as they are now. Raises `Conflict`, `NothingToDo`."""
-    unread = basis.unread(selection.moves, ("too-large",) if dry_run else READABLE_IF_MUST)
+    strange = _of_others(root, basis.unread(selection.moves, ("unreadable",)))
+    unread = basis.unread(selection.moves, ("too-large",) if dry_run else READABLE_IF_MUST) - strange.keys()
     if unread:
         raise CoverFirst(unread)
-    obstructed = {**_unread_then(basis, selection), **(obstructed or {})}
+    obstructed = {**_unread_then(basis, selection), **strange, **(obstructed or {})}
     merger = Merger(scratch, scratch.add)
 
     def resolved(mode: Mode) -> Resolution:
@@ -158,8 +160,28 @@ def _decided(
         conflicts=conflicts,
         notes=notes,
         lenient=mode != "plain",
-        leaving=(lambda found: _decided(basis, scratch, selection, mode, dry_run, found)) if mode != "plain" else None,
+        leaving=(lambda found: _decided(root, basis, scratch, selection, mode, dry_run, found))
+        if mode != "plain"
+        else None,
     )
+
+
+def _of_others(root: bytes, paths: Collection[bytes]) -> dict[bytes, str]:
+    """Those of the paths that cannot be read now, and that we cannot give ourselves the right to read: whatever is
+    decided, nobody could keep what they hold.
+    """
+    found: dict[bytes, str] = {}
+    if not paths or os.geteuid() == 0:
+        return found
+    for path in paths:
+        for one in (*parents(path), path):
+            with contextlib.suppress(OSError):
+                st = os.lstat(os.path.join(root, one))
+                mine = st.st_uid == os.geteuid()
+                way = os.R_OK if one == path else os.X_OK
+                if not mine and not os.access(os.path.join(root, one), way):
+                    found[path] = f"{show(one)} belongs to another user and cannot be read, so it cannot be kept"
+    return found
 
 
 def _unread_then(basis: Basis, selection: Selection) -> dict[bytes, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
 from harness import gitrepo
-from harness.machine import tmpfs
+from harness.machine import needs_root, tmpfs
 from harness.manifest import same
 from harness.world import World
 
@@ -81,3 +82,39 @@ def test_a_mount_over_what_must_change_is_named(world: World, verb: list[str]) -
     assert world.read("d/f") == b"2\n"
     world.ckpt("restore", "1")
     assert world.read("d/f") == b"1\n"
+
+
+@needs_root
+def test_a_file_that_cannot_be_read_is_promised_to_nobody(nobody: World) -> None:
+    """Another user's, closed to us: no checkpoint can hold it, so not even force may take it, and nothing says so."""
+    nobody.write("f", "1\n")
+    nobody.write("g", "1\n")
+    nobody.ckpt("save")
+    nobody.ckpt("run", "--", "sh", "-c", "echo 2 > f; echo 2 > g")
+    nobody.write("g", "3\n")
+    os.chown(nobody.at("f"), 0, 0)
+    os.chmod(nobody.at("f"), 0o600)
+    why = "f belongs to another user and cannot be read, so it cannot be kept"
+    for words in (("undo", "-n"), ("undo",)):
+        refused = nobody.ckpt(*words, ok=3).err
+        assert why in refused
+        assert "ckpt undo --skip    take back the other 0" in refused
+        assert "ckpt undo --force   take back 1" in refused
+    dry = nobody.ckpt("undo", "-n", "--force").out
+    assert "would write: g\n" in dry
+    done = nobody.ckpt("undo", "--force").out
+    assert "written: g\n" in done
+    assert f"left: f (conflict, {why})" in done
+    assert (nobody.read("g"), nobody.read("f")) == (b"1\n", b"2\n")
+    assert "make f readable, then the same again" in nobody.ckpt("restore", "1", ok=1).err
+
+
+def test_a_file_that_we_closed_is_read_all_the_same(nobody: World) -> None:
+    nobody.write("f", "1\n")
+    nobody.ckpt("save")
+    nobody.ckpt("run", "--", "sh", "-c", "echo 2 > f")
+    os.chmod(nobody.at("f"), 0)
+    assert "not touched" not in nobody.ckpt("undo", "-n").out
+    assert "written: f\n" in nobody.ckpt("undo").out
+    os.chmod(nobody.at("f"), 0o600)
+    assert nobody.read("f") == b"1\n"

@@ -325,7 +325,12 @@ class Contents:
                 rights.give_back()
             now = stat_of(os.stat(name, dir_fd=frame.fd, follow_symlinks=False))
         except (OSError, Unreadable) as e:
-            raise CaptureFailed(f"{show(path)} cannot be read, so it cannot be kept", kept=KEPT, path=show(path)) from e
+            raise CaptureFailed(
+                f"{show(path)} cannot be read, so it cannot be kept",
+                kept=KEPT,
+                next=(f"make {show(path)} readable, then the same again",),
+                path=show(path),
+            ) from e
         return content._replace(stat=now)
 
     def look_again(self, frame: Frame) -> None:
