@@ -36,8 +36,9 @@ from checkpointer.workspace.reading.workers import alone
 
 WARM = (
     "cli.program", "cli.hooking", "cli.quick", "cli.saving", "cli.phrase", "cli.prompt", "agents.hook", "agents.visit",
-    "agents.attaching", "agents.observing", "agents.protection", "agents.telling", "agents.asking",
-    "workspace.reading.capture", "workspace.travel", "recovery",
+    "agents.attaching", "agents.observing", "agents.protection", "agents.repeating", "agents.telling", "agents.asking",
+    "recovery", "workspace.lending.loan", "workspace.lending.projectpacks", "workspace.reading.capture",
+    "workspace.travel",
 )  # fmt: skip
 """What a call needs of this package, beside the dialects."""
 REQUEST = 10.0
@@ -218,6 +219,8 @@ class Resident:
         """Load what a call needs, once."""
         if not self._warm:
             self._warm = True
+            import ctypes  # noqa: F401  what asks the system for a birth time needs it
+
             from checkpointer.agents import dialects
 
             for name in (*WARM, *(f"agents.dialects.{agent}" for agent in dialects.NAMES)):

@@ -43,7 +43,8 @@ class Around:
                 pass
 
     def end(self) -> None:
-        self.run.kill()
+        """Kill all of it but the resident, which is in no group with it."""
+        os.killpg(self.run.pid, signal.SIGKILL)
         self.run.communicate()
 
     @property
@@ -173,6 +174,24 @@ def test_the_client_is_light(world: World, around: Around) -> None:
     ours = {"checkpointer", "checkpointer.__main__", "checkpointer.errand", "checkpointer.release"}
     assert status == "0"
     assert ours <= set(loaded) <= {*ours, "_socket", "__future__", "_io"}
+
+
+def test_what_a_call_needs_is_loaded_before(world: World) -> None:
+    script = (
+        "import sys; from pathlib import Path; from checkpointer.cli import program, resident;"
+        "resident.Resident(Path('nowhere'), 0).warm(); had = set(sys.modules);"
+        "status = program.main(sys.argv[1:]); print(status, *sorted(set(sys.modules) - had))"
+    )
+    stdin = {"session_id": "s", "cwd": str(world.root), "prompt": "go", "hook_event_name": "UserPromptSubmit"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", script, "hook", "claude", "UserPromptSubmit"],
+        cwd=world.root,
+        env=world.env,
+        input=json.dumps(stdin).encode(),
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode().strip() == "0"
 
 
 # -- who is served
@@ -330,18 +349,25 @@ def test_clients_at_once(carried: Carried, around: Around) -> None:
     assert {call["id"] for call in carried.session()["calls"].values()} == {"c0", "c1", "c2"}
 
 
-def test_a_socket_nobody_listens_at_is_passed_by_and_swept(tmp_path: Path, carried: Carried) -> None:
+def test_a_resident_that_dies_is_missed_by_nobody(tmp_path: Path, carried: Carried, around: Around) -> None:
+    """Who it was answering has an answer, who comes later works alone, and the next run sweeps what it left."""
     base = tmp_path / "dead"
     base.mkdir()
     dead = Around(World(base))
-    dead.process.kill()
-    dead.run.kill()
-    dead.end()
-    assert dead.path.exists()
     carried.path, carried.alone = dead.path, True
-    carried.say("claude", "UserPromptSubmit", session_id="s", cwd=str(carried.world.root), prompt="go")
-    assert carried.session()["turn"] == 1
+    held = begun(carried, dead)
+    pid, read = carried.spawn(report(carried.world, "c1"))
+    (fork,) = waits(dead, 1)
+    dead.process.kill()
+    dead.end()
+    assert not gone(fork)
+    held.release()
+    assert os.waitpid(pid, 0)[1] == 0
+    os.close(read)
+    assert told_once(carried) == "c1"
+    assert dead.path.exists()
+    carried.hook(report(carried.world, "c2"))
+    assert len(carried.session()["calls"]) == 2
     again = Around(dead.world)
     assert not dead.path.exists()
-    assert again.path.exists()
     again.end()
