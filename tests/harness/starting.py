@@ -127,13 +127,14 @@ class Started:
     def wait(self, timeout: float | None = None) -> int:
         deadline = None if timeout is None else time.monotonic() + timeout
         while self.returncode is None:
+            lines = self._said.split(b"\n")
+            if len(lines) > 2:  # it may have ended before we heard its number
+                self.returncode = os.waitstatus_to_exitcode(int(lines[1]))
+                os.close(self._status)
+                break
             left = None if deadline is None else max(0, deadline - time.monotonic())
             if not self._hear(left):
                 raise subprocess.TimeoutExpired(list(self.args), timeout or 0)
-            lines = self._said.split(b"\n")
-            if len(lines) > 2:
-                self.returncode = os.waitstatus_to_exitcode(int(lines[1]))
-                os.close(self._status)
         return self.returncode
 
     def communicate(self, input: bytes | None = None, timeout: float | None = None) -> tuple[bytes, bytes]:

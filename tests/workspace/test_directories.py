@@ -8,24 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from harness.machine import descriptors
 
 from checkpointer.workspace.directories import Directories
 
-DEPTH = 40
-FEW = 64
+FREE = 300
 
 
 @pytest.fixture
-def few_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+def most() -> Iterator[int]:
+    """How many directories may stay open."""
+    with descriptors(FREE):
+        yield min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
 
-def deep(root: Path, name: str) -> list[bytes]:
+def deep(root: Path, name: str, depth: int) -> list[bytes]:
     """A chain of directories below `name`, each in the one before; from the top."""
-    paths = [os.fsencode("/".join([name, *("d" for _ in range(i))])) for i in range(DEPTH)]
+    paths = [os.fsencode("/".join([name, *("d" for _ in range(i))])) for i in range(depth)]
     (root / os.fsdecode(paths[-1])).mkdir(parents=True)
     return paths
 
@@ -34,8 +33,8 @@ def inode(root: Path, path: bytes) -> int:
     return (root / os.fsdecode(path)).stat().st_ino
 
 
-def test_what_was_given_last_stays_open_however_deep_the_next_one_is(tmp_path: Path, few_descriptors: None) -> None:
-    chains = [deep(tmp_path, "a"), deep(tmp_path, "b")]
+def test_what_was_given_last_stays_open_however_deep_the_next_one_is(tmp_path: Path, most: int) -> None:
+    chains = [deep(tmp_path, "a", most + 9), deep(tmp_path, "b", most + 9)]
     with Directories(os.fsencode(tmp_path)) as directories:
         for first, second in [(0, -1), (-1, 0), (-1, -1), (3, -2)]:
             one, other = chains[0][first], chains[1][second]
@@ -45,11 +44,11 @@ def test_what_was_given_last_stays_open_however_deep_the_next_one_is(tmp_path: P
             assert os.fstat(next_).st_ino == inode(tmp_path, other)
 
 
-def test_most_of_the_descriptors_are_left_to_others(tmp_path: Path, few_descriptors: None) -> None:
-    chains = [deep(tmp_path, name) for name in "abcdef"]
+def test_most_of_the_descriptors_are_left_to_others(tmp_path: Path, most: int) -> None:
+    chains = [deep(tmp_path, name, most) for name in "abc"]
     before = len(os.listdir("/dev/fd"))
     with Directories(os.fsencode(tmp_path)) as directories:
         for path in (path for chain in chains for path in chain):
             directories.fd(path)
-        assert len(os.listdir("/dev/fd")) - before <= FEW // 4 + 1
+        assert len(os.listdir("/dev/fd")) - before <= most + 1
     assert len(os.listdir("/dev/fd")) == before
