@@ -48,7 +48,7 @@ def change(paths: list[Path], stamp: str) -> None:
 def own_git(root: Path) -> None:
     """The tree as a project with a git of its own: committed, packed, and old enough for its index to be relied on."""
     env = {"PATH": os.environ["PATH"], "HOME": str(root.parent), "GIT_CONFIG_NOSYSTEM": "1"}
-    who = ("-c", "user.name=bench", "-c", "user.email=bench")
+    who = ("-c", "user.name=bench", "-c", "user.email=bench", "-c", "gc.auto=0")
     for words in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "x"), ("gc", "-q")):
         subprocess.run(["git", *who, *words], cwd=root, env=env, check=True)
 

@@ -240,10 +240,10 @@ def test_that_unproven_entries_would_show(project: Project, monkeypatch: pytest.
     pack, _, end = project.entry("a/y/f2.py")
     flip(pack, end - 3)
 
-    def unproven(self: Any, spans: Any, start: int, data: bytes) -> Any:
-        return ((span, data[span.start - start : span.end - start]) for span in spans)
+    def unproven(spans: Any, start: int, data: bytes) -> Any:
+        return [(span, data[span[2] - start : span[3] - start]) for span in spans]
 
-    monkeypatch.setattr(projectpacks._Pack, "_parts", unproven)
+    monkeypatch.setattr(projectpacks, "_proven", unproven)
     with pytest.raises((AssertionError, Damaged)):
         whole(project)
 
@@ -344,6 +344,16 @@ def test_large_blobs_are_streamed(make: Callable[..., Project], monkeypatch: pyt
     assert whole(project.again()).bytes_read - 2_000_000 in sizes
 
 
+def test_a_limit_holds_for_what_is_lent_too(project: Project) -> None:
+    project.write("a/y/large.py", b"l" * 200)
+    project.commit()
+    project.pack()
+    plain = project.look(borrow=False, limit=150)
+    present = project.save(limit=150)
+    assert present.root == plain.root
+    assert present.uncovered == {b"a/y/large.py": "too-large"}
+
+
 # Repositories of every shape
 
 
@@ -393,6 +403,13 @@ def test_every_version_of_an_index_lends(project: Project, version: int) -> None
 def test_an_index_without_a_checksum_lends(project: Project) -> None:
     index = project.path / ".git/index"
     index.write_bytes(index.read_bytes()[:-20] + bytes(20))
+    whole(project, 100 * len(SAMPLES))
+
+
+def test_names_as_deep_as_an_index_can_hold(project: Project) -> None:
+    oid = project.git("rev-parse", ":a/x/f0.py").strip()
+    deep = b"d/" * 1990 + b"f.py"
+    project.git("update-index", "--add", "--index-info", given=b"100644 " + oid + b"\t" + deep + b"\n")
     whole(project, 100 * len(SAMPLES))
 
 

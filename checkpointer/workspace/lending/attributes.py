@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Set
 from typing import NamedTuple
 
 from checkpointer.workspace.project.gitdir import GitDir
@@ -35,7 +34,7 @@ class Reach(NamedTuple):
     names: frozenset[bytes] = frozenset()
 
     def __bool__(self) -> bool:
-        return self != _NOTHING
+        return self is not _NOTHING
 
     def includes(self, name: bytes) -> bool:
         name = name.lower()
@@ -77,19 +76,18 @@ def harmful(text: bytes) -> tuple[Reach, list[bytes]]:
             suffixes.append(pattern[1:])
         else:
             return _EVERYTHING, []
-    return Reach(False, tuple(suffixes), frozenset(names)), below
+    return Reach(False, tuple(suffixes), frozenset(names)) if suffixes or names else _NOTHING, below
 
 
 class Touched:
-    """Which files of a work tree git may hold otherwise than they stand on disk.
+    """Which files of a work tree git may hold otherwise than they stand on disk, by the attributes that stand there.
 
-    `tracked` are the directories in which git knows a `.gitattributes`, relative to the top of the work tree like all
-    paths here. Raises ValueError, OSError where what counts outside the work tree cannot be told.
+    Paths are relative to the top of the work tree. Raises ValueError, OSError where what counts outside the work tree
+    cannot be told.
     """
 
-    def __init__(self, git: GitDir, tracked: Set[bytes]) -> None:
+    def __init__(self, git: GitDir) -> None:
         self._git = git
-        self._tracked = tracked
         self._whole: set[bytes] = set()
         self._reach: dict[bytes, Reach] = {}
         outer = _NOTHING
@@ -107,23 +105,31 @@ class Touched:
 
     def reach(self, directory: bytes) -> Reach:
         """What is touched among the names in a directory."""
-        found = self._reach.get(directory)
-        if found is None:
-            above = self.reach(directory.rpartition(b"/")[0]) if directory else self._outer
-            found = _EVERYTHING if above.everything else above.joined(self._own(directory))
-            if directory.lower() in self._whole:
+        known = self._reach
+        unknown = []
+        at = directory
+        while (found := known.get(at)) is None:
+            unknown.append(at)
+            if not at:
+                found = self._outer
+                break
+            at = at.rpartition(b"/")[0]
+        for below in reversed(unknown):
+            if not found.everything:
+                found = found.joined(self._own(below))
+            if self._whole and below.lower() in self._whole:
                 found = _EVERYTHING
-            self._reach[directory] = found
+            known[below] = found
         return found
 
     def _own(self, directory: bytes) -> Reach:
-        path = os.path.join(self._git.top, directory, NAME)
+        path = b"%b/%b/%b" % (self._git.top, directory, NAME)
         try:
             if not stat.S_ISREG(os.lstat(path).st_mode):
                 return _EVERYTHING
             text = read_plain(path, limit=_LIMIT)
-        except FileNotFoundError:  # then git takes what it knows
-            return _EVERYTHING if directory in self._tracked else _NOTHING
+        except FileNotFoundError:
+            return _NOTHING
         except OSError:
             return _EVERYTHING
         return _EVERYTHING if text is None else self._lines(directory, text)

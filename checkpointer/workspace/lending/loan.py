@@ -18,39 +18,38 @@ from checkpointer.workspace.odb.packwriter import PackWriter
 from checkpointer.workspace.project.gitdir import GitDir, git_above
 from checkpointer.workspace.project.plainfile import read_plain
 from checkpointer.workspace.rules.gitconfig import object_format
-from checkpointer.workspace.rules.indexfile import LARGEST, known_files
+from checkpointer.workspace.rules.indexfile import LARGEST, Known, known_at, known_files
 
 SLACK_NS = 100_000_000
 COARSE_SLACK_NS = 2_000_000_000
 _COARSE = 10_000_000
 
-Offer = tuple[int, tuple[int, int, int], bytes, tuple[str, str]]
-"""What `lstat` must say (as in `Known`), the blob, and the kind: files of a kind are converted alike, if at all."""
+Offers = dict[str, dict[str, int]]
+"""By directory and name, as the file system gives them: where in the index the entry of a file begins."""
 
-Offers = dict[str, dict[str, Offer]]
-"""By directory and name."""
-
-_NOTHING: Mapping[str, Offer] = {}
+_NOTHING: Mapping[str, int] = {}
 
 
 class Loan:
-    """The offers for a workspace, by directory and name as the file system gives them. Close it at the end.
+    """The offers for a workspace. Close it at the end. `files` counts them, `others` what git tracks besides."""
 
-    `files` counts them, `others` what git tracks besides.
-    """
-
-    def __init__(self, offers: Offers, tracked: int, packs: ProjectPacks) -> None:
+    def __init__(self, index: bytes, offers: Offers, tracked: int, packs: ProjectPacks) -> None:
         self.files = sum(map(len, offers.values()))
         self.others = tracked - self.files
+        self._index = index
         self._offers = offers
         self._packs = packs
 
     def close(self) -> None:
         self._packs.close()
 
-    def below(self, directory: str) -> Mapping[str, Offer]:
-        """What is offered for the names in a directory."""
+    def below(self, directory: str) -> Mapping[str, int]:
+        """What is offered for the names in a directory, to be asked of `known`."""
         return self._offers.get(directory, _NOTHING)
+
+    def known(self, offer: int) -> Known:
+        """What `lstat` must say of a file, and which blob it is then."""
+        return known_at(self._index, offer)
 
     def copy(self, blobs: Set[bytes], writer: PackWriter) -> bool:
         """Add blobs that were offered. False where that cannot be done any more: read the files then."""
@@ -67,48 +66,76 @@ def offered(root: bytes, limit: int, started_ns: int) -> Loan | None:
         git = git_above(root)
         if git is None or object_format(git) != "sha1":
             return None
+        directory = os.path.join(git.common, b"objects", b"pack")
+        if not any(name.endswith(b".idx") for name in os.listdir(directory)):
+            return None
         inner = root[len(git.top) :].strip(b"/")
-        offers, tracked = _files(git, inner + b"/" if inner else b"", limit, started_ns)
-        wanted = {offer[2] for here in offers.values() for offer in here.values()}
-        packs = ProjectPacks(os.path.join(git.common, b"objects", b"pack"), wanted)
-        sizes = packs.sizes
-        if sizes:
-            for where, here in offers.items():  # a blob of another size was made of the file, and is not it
-                offers[where] = {name: o for name, o in here.items() if sizes.get(o[2]) == o[1][0]}
-            return Loan(offers, tracked, packs)
+        path = os.path.join(git.path, b"index")
+        written = min(os.stat(path).st_mtime_ns, started_ns)  # what is read may be newer, and is one index, whole
+        index = read_plain(path, limit=LARGEST, follow=True) or b""
+        offers, wanted, tracked = _files(git, index, written, inner + b"/" if inner else b"", limit)
+        packs = ProjectPacks(directory, wanted)
+        if packs.sizes:
+            _sized(index, offers, packs.sizes)
+            packs.sizes.clear()
+            return Loan(index, offers, tracked, packs)
         packs.close()
     return None
 
 
-def _files(git: GitDir, prefix: bytes, limit: int, started_ns: int) -> tuple[Offers, int]:
-    """The files below the prefix that are as git's index says, and as git took them in, by directory and name.
+def _files(git: GitDir, index: bytes, written: int, prefix: bytes, limit: int) -> tuple[Offers, set[bytes], int]:
+    """The files below the prefix that are as git's index says, and as git took them in; their blobs.
 
-    Beside them, how many names the index has.
-
-    Git may write a new index meanwhile: what is read is one or the other, whole, and not older than `written`.
+    Beside them, how many names the index has. `written` is when it was written, or earlier.
     """
-    path = os.path.join(git.path, b"index")
-    written = min(os.stat(path).st_mtime_ns, started_ns)
-    known, others = known_files(read_plain(path, limit=LARGEST, follow=True) or b"")
-    tracked = {n.rpartition(b"/")[0] for n in others if n.endswith(NAME)}
-    tracked.update(n.rpartition(b"/")[0] for n, _, _, _ in known if n.endswith(NAME))
-    touched = Touched(git, tracked)
+    touched = Touched(git)
     fine, coarse = written - SLACK_NS, written - COARSE_SLACK_NS
     offers: Offers = {}
+    wanted: set[bytes] = set()
+    told: list[bytes] = []
+    tracked = 0
     inside: bytes | None = None
-    for name, inode, seen, oid in known:
-        size, mtime, ctime = seen
-        before = fine if ctime % _COARSE else coarse
-        if mtime >= before or ctime >= before or size > limit or not name.startswith(prefix):
-            continue
+    for name, at in known_files(index):
+        tracked += 1
         directory, _, last = name.rpartition(b"/")
+        if last == NAME:
+            told.append(directory)
+        if at < 0 or not name.startswith(prefix):
+            continue
+        _, size, mtime, ctime, oid = known_at(index, at)
+        if mtime >= fine or ctime >= fine or size > limit:
+            continue
+        if not ctime % _COARSE and (mtime >= coarse or ctime >= coarse):
+            continue
         if directory != inside:
             inside = directory
-            reach = touched.reach(directory)
-            where = directory[len(prefix) :].decode(*ENCODING)
-            top = where.partition("/")[0]
-            here = offers.setdefault(where, {})
-        if not reach or not reach.includes(last):
-            text = last.decode(*ENCODING)
-            here[text] = (inode, seen, oid, (top, text.rpartition(".")[2]))
-    return offers, len(known) + len(others)
+            reach = touched.reach(directory) or None
+            here = offers.setdefault(directory[len(prefix) :].decode(*ENCODING), {})
+        if reach is None or not reach.includes(last):
+            here[last.decode(*ENCODING)] = at
+            wanted.add(oid)
+    for directory in told:
+        if not os.path.lexists(os.path.join(git.top, directory, NAME)):  # then git takes what it knows
+            _take_back(offers, directory + b"/" if directory else b"", prefix)
+    return offers, wanted, tracked
+
+
+def _take_back(offers: Offers, directory: bytes, prefix: bytes) -> None:
+    """Offer nothing in this directory and below it. Both are empty or end with `/`."""
+    if prefix.startswith(directory):
+        offers.clear()
+    elif directory.startswith(prefix):
+        inner = directory[len(prefix) :].decode(*ENCODING)
+        for where in offers:
+            if f"{where}/".startswith(inner):
+                offers[where] = {}
+
+
+def _sized(index: bytes, offers: Offers, sizes: Mapping[bytes, int]) -> None:
+    """Only files whose blobs are there: one of another size was made of the file, and is not it."""
+    for where, here in offers.items():
+        offers[where] = {
+            name: at
+            for name, at in here.items()
+            if sizes.get(index[at + 40 : at + 60]) == int.from_bytes(index[at + 36 : at + 40], "big")
+        }

@@ -13,10 +13,10 @@ import contextlib
 import os
 import re
 import stat
-import zlib
 from collections.abc import Iterator, Set
 
 from checkpointer.errors import Damaged
+from checkpointer.workspace.odb import deflate
 from checkpointer.workspace.odb.objects import CHUNK
 from checkpointer.workspace.odb.packindex import PackIndex, Span
 from checkpointer.workspace.odb.packwriter import PackWriter
@@ -27,7 +27,7 @@ _BLOB = 3
 _HEADER = 32
 _GAP = 64 << 10
 _MOST_PACKS = 64
-_HELD = 24 << 20
+_HELD = 16 << 20
 _LARGEST_INDEX = 32 << 20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -43,30 +43,25 @@ class _Pack:
         self.fd = fd
         self.spans: list[Span] = []
 
-    def read(self, spans: list[Span]) -> Iterator[Part]:
-        """These entries, but for those that are not what they should be. Those near each other are read together."""
+    def read(self, spans: list[Span]) -> Iterator[list[Part]]:
+        """These entries, but for those that are not what they should be, some at a time.
+
+        Those near each other are read together.
+        """
         at, count = 0, len(spans)
         while at < count:
-            start = end = spans[at].start
+            start = end = spans[at][2]
             stop = at
-            while stop < count and spans[stop].end <= start + CHUNK and spans[stop].start <= end + _GAP:
-                end = spans[stop].end
+            while stop < count and spans[stop][3] <= start + CHUNK and spans[stop][2] <= end + _GAP:
+                end = spans[stop][3]
                 stop += 1
             if stop == at:
-                if self._is_sound(spans[at]):
-                    yield spans[at], os.pread(self.fd, _HEADER, start)
                 stop = at + 1
+                if self._is_sound(spans[at]):
+                    yield [(spans[at], os.pread(self.fd, _HEADER, start))]
             else:
-                yield from self._parts(spans[at:stop], start, os.pread(self.fd, end - start, start))
+                yield _proven(spans[at:stop], start, os.pread(self.fd, end - start, start))
             at = stop
-
-    def _parts(self, spans: list[Span], start: int, data: bytes) -> Iterator[Part]:
-        crc32 = zlib.crc32
-        for span in spans:
-            _, crc, begin, end = span
-            entry = data[begin - start : end - start]
-            if crc32(entry) == crc and len(entry) == end - begin:
-                yield span, entry
 
     def _is_sound(self, span: Span) -> bool:
         try:
@@ -76,16 +71,29 @@ class _Pack:
 
     def chunks(self, span: Span) -> Iterator[bytes]:
         """The bytes of an entry. Raises `Damaged` after the last where they are not what they should be."""
-        at, crc = span.start, 0
-        while at < span.end:
-            chunk = os.pread(self.fd, min(CHUNK, span.end - at), at)
+        oid, right, at, end = span
+        crc = 0
+        while at < end:
+            chunk = os.pread(self.fd, min(CHUNK, end - at), at)
             if not chunk:
                 break
-            crc = zlib.crc32(chunk, crc)
+            crc = deflate.crc32(chunk, crc)
             yield chunk
             at += len(chunk)
-        if crc != span.crc or at != span.end:
-            raise Damaged(f"object {span.oid.hex()} is damaged: its checksum is wrong", object=span.oid.hex())
+        if crc != right or at != end:
+            raise Damaged(f"object {oid.hex()} is damaged: its checksum is wrong", object=oid.hex())
+
+
+def _proven(spans: list[Span], start: int, data: bytes) -> list[Part]:
+    """Those of these entries that are what they should be; `data` was read from `start` on."""
+    crc32 = deflate.crc32
+    found = []
+    for span in spans:
+        _, crc, begin, end = span
+        entry = data[begin - start : end - start]
+        if crc32(entry) == crc and len(entry) == end - begin:
+            found.append((span, entry))
+    return found
 
 
 class ProjectPacks:
@@ -125,22 +133,29 @@ class ProjectPacks:
         fd = os.open(path[:-3] + b"pack", _FLAGS | os.O_NOFOLLOW)
         kept = False
         try:
-            spans = [s for s in self._spans(index, fd, wanted) if s.oid not in self.sizes]
             pack = _Pack(fd)
-            for span, entry in pack.read(spans):
-                size = _blob_size(entry)
-                if size is not None:
-                    self.sizes[span.oid] = size
-                    pack.spans.append(span)
-                    if self._room >= len(entry) == span.end - span.start:
-                        self._held[span.oid] = entry
-                        self._room -= len(entry)
+            for parts in pack.read(self._spans(index, fd, wanted)):
+                self._take(pack, parts)
             if pack.spans:
                 self._packs.append(pack)
                 kept = True
         finally:
             if not kept:
                 os.close(fd)
+
+    def _take(self, pack: _Pack, parts: list[Part]) -> None:
+        """Remember the blobs among these entries, and their bytes while there is room."""
+        sizes, held = self.sizes, self._held
+        room = self._room - sum(len(entry) for _, entry in parts)
+        for span, entry in parts:
+            oid = span[0]
+            size = _blob_size(entry)
+            if size is not None and oid not in sizes:
+                sizes[oid] = size
+                pack.spans.append(span)
+                if room >= 0 and len(entry) == span[3] - span[2]:
+                    held[oid] = entry
+        self._room = max(room, 0)
 
     def _spans(self, index: PackIndex, fd: int, wanted: Set[bytes]) -> list[Span]:
         st = os.fstat(fd)
@@ -157,13 +172,16 @@ class ProjectPacks:
         held = self._held
         try:
             for pack in self._packs:
-                spans = [span for span in pack.spans if span.oid in left]
-                writer.add_entries((oid, crc, held[oid]) for oid, crc, _, _ in spans if oid in held)
-                left.difference_update([oid for oid, _, _, _ in spans if oid in held])
-                for span, entry in pack.read([span for span in spans if span.oid not in held]):
-                    whole = len(entry) == span.end - span.start
-                    writer.add_parts(span.oid, [entry] if whole else pack.chunks(span))
-                    left.discard(span.oid)
+                spans = [span for span in pack.spans if span[0] in left]
+                at_hand = [(oid, crc, held[oid]) for oid, crc, _, _ in spans if oid in held]
+                writer.add_entries(at_hand)
+                left.difference_update([oid for oid, _, _ in at_hand])
+                for parts in pack.read([span for span in spans if span[0] in left]):
+                    writer.add_entries([(s[0], s[1], entry) for s, entry in parts if len(entry) == s[3] - s[2]])
+                    for span, entry in parts:
+                        if len(entry) < span[3] - span[2]:
+                            writer.add_parts(span[0], pack.chunks(span))
+                        left.discard(span[0])
         except (Damaged, OSError):
             return False
         return not left
@@ -171,15 +189,16 @@ class ProjectPacks:
 
 def _blob_size(entry: bytes) -> int | None:
     """Size of a blob's content by the beginning of its entry; None for anything else, deltas too."""
-    size, shift = 0, 4
-    for at, byte in enumerate(entry[:_HEADER]):
-        if not at:
-            if (byte >> 4) & 7 != _BLOB:
-                return None
-            size = byte & 15
-        else:
-            size |= (byte & 0x7F) << shift
-            shift += 7
-        if not byte & 0x80:
-            return size
-    return None
+    byte = entry[0] if entry else 0
+    if byte & 0x70 != _BLOB << 4:
+        return None
+    size = byte & 15
+    at, shift = 1, 4
+    while byte & 0x80:
+        if at >= min(len(entry), _HEADER):
+            return None
+        byte = entry[at]
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        at += 1
+    return size

@@ -17,6 +17,9 @@ ERRORS: tuple[type[Exception], ...] = (zlib.error,) if _fast is None else (zlib.
 
 _compress: Any = zlib.compress if _fast is None else _fast.compress
 _compressobj: Any = zlib.compressobj if _fast is None else _fast.compressobj
+crc32: Callable[..., int] = zlib.crc32 if _fast is None else _fast.crc32
+"""As `zlib.crc32`."""
+
 decompressor: Any = zlib.decompressobj if _fast is None else _fast.decompressobj
 """A new decompressor, with the interface of `zlib.decompressobj`."""
 

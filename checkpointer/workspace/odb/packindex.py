@@ -17,7 +17,7 @@ _FANOUT = 8
 _OIDS = _FANOUT + 1024
 _FAR = 0x80000000
 _DIGEST_ALWAYS = 1 << 20
-_FEW = 10
+_FEW = 3
 
 
 class Placed(NamedTuple):
@@ -28,13 +28,8 @@ class Placed(NamedTuple):
     offset: int
 
 
-class Span(NamedTuple):
-    """One object of a pack: id, CRC-32 of its entry's bytes, where its entry begins and ends."""
-
-    oid: bytes
-    crc: int
-    start: int
-    end: int
+Span = tuple[bytes, int, int, int]
+"""One object of a pack: id, CRC-32 of its entry's bytes, where its entry begins and ends."""
 
 
 def encode_index(placed: Iterable[Placed | tuple[bytes, int, int]], pack_digest: bytes) -> bytes:
@@ -151,20 +146,19 @@ class PackIndex:
         if max(starts, default=0) & _FAR:
             starts = [self._offset(n) for n in range(self.count)]
         crcs = self._words(self._crcs)
-        ordered = sorted(starts)
-        if ordered and ordered[-1] >= length - 20:
+        if max(starts, default=0) >= length - 20:
             raise Damaged(f"{self.name}.pack is cut short")
-        ordered.append(length - 20)
         data = self._data
         if self.count < _FEW * len(wanted):
-            at = range(_OIDS, self._crcs, 20)
-            oids = [data[i : i + 20] for i in at]
-            found = [(starts[n], oid, crcs[n]) for n, oid in enumerate(oids) if oid in wanted]
-        else:
-            numbers = [(oid, self._number(oid)) for oid in wanted]
-            found = [(starts[n], oid, crcs[n]) for oid, n in numbers if n is not None]
-        found.sort()
-        return [Span(oid, crc, start, ordered[bisect_right(ordered, start)]) for start, oid, crc in found]
+            oids = [data[i : i + 20] for i in range(_OIDS, self._crcs, 20)]
+            order = sorted(range(self.count), key=starts.__getitem__)
+            ends = [starts[n] for n in order[1:]]
+            ends.append(length - 20)
+            return [(oids[n], crcs[n], starts[n], end) for n, end in zip(order, ends, strict=True) if oids[n] in wanted]
+        ordered = sorted(starts)
+        ordered.append(length - 20)
+        found = [(starts[n], oid, crcs[n]) for oid in wanted if (n := self._number(oid)) is not None]
+        return [(oid, crc, at, ordered[bisect_right(ordered, at)]) for at, oid, crc in sorted(found)]
 
     def _words(self, at: int) -> array[int]:
         words = array("I", self._data[at : at + 4 * self.count])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -108,7 +107,7 @@ class PackWriter:
         if self._known(oid):
             return oid
         entry = entry_header(type, len(data)) + deflate.compress(data)
-        self._placed.append((oid, zlib.crc32(entry), self.length))
+        self._placed.append((oid, deflate.crc32(entry), self.length))
         self._added.add(oid)
         self._put(entry)
         return oid
@@ -126,7 +125,7 @@ class PackWriter:
         start, crc = self.length, 0
         try:
             for part in parts:
-                crc = zlib.crc32(part, crc)
+                crc = deflate.crc32(part, crc)
                 self._put(part)
         except BaseException:
             self._back_to(mark)
@@ -136,13 +135,17 @@ class PackWriter:
 
     def add_entries(self, entries: Iterable[tuple[bytes, int, bytes]]) -> None:
         """Add whole pack entries, each with its id and CRC-32, proven already; those added before are passed over."""
-        placed, added, at = self._placed, self._added, self.length
+        placed, added, held, at = self._placed, self._added, self._held, self.length
         for oid, crc, entry in entries:
             if oid not in added:
-                placed.append((oid, crc, at))
                 added.add(oid)
+                placed.append((oid, crc, at))
+                held.append(entry)
                 at += len(entry)
-                self._put(entry)
+                if at - self._written > _HELD:
+                    self._held_bytes = at - self._written
+                    self._spill()
+        self._held_bytes = at - self._written
 
     def _name(self) -> str:
         """Of a file to be written: whose it is can be told when it was left behind."""
@@ -201,17 +204,17 @@ class PackWriter:
         packer = deflate.compressor(worth)
         h = new_hash("blob", size)
         head = entry_header("blob", size)
-        crc = zlib.crc32(head)
+        crc = deflate.crc32(head)
         self._put(head)
         read = 0
         for chunk in file_chunks(fd, size):
             h.update(chunk)
             read += len(chunk)
             piece = packer.compress(chunk)
-            crc = zlib.crc32(piece, crc)
+            crc = deflate.crc32(piece, crc)
             self._put(piece)
         piece = packer.flush()
-        crc = zlib.crc32(piece, crc)
+        crc = deflate.crc32(piece, crc)
         self._put(piece)
         oid = h.digest()
         if read != size or self._known(oid):

@@ -59,7 +59,7 @@ class Contents:
         """Where files of the workspace may lie: an overlay file system names the layer that a file comes from."""
         self._plain = 0 if terms.reopenable else min(CHUNK, terms.limit + 1)
         """Regular files smaller than this need no more than being read at once."""
-        self._borrower = Borrower(sink)
+        self._borrower = Borrower(terms.loan, sink)
         self.racy_from_ns = terms.started_ns - SLACK_NS
         self.coarse_racy_from_ns = terms.started_ns - COARSE_SLACK_NS
 

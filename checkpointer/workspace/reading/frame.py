@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from checkpointer.workspace.reading.listing import DIRECTORY
 from checkpointer.workspace.reading.reader import stat_of
@@ -14,10 +13,7 @@ from checkpointer.workspace.reading.table import Own, Record, Stat
 from checkpointer.workspace.rules.directoryrules import DirectoryRules
 from checkpointer.workspace.trees.gittree import Item
 
-if TYPE_CHECKING:
-    from checkpointer.workspace.lending.loan import Offer
-
-_NOTHING: Mapping[str, Offer] = {}
+_NOTHING: Mapping[str, int] = {}
 OPEN_AT_ONCE = 40
 """Directories of one way down that keep their descriptor; the outer ones of a deeper way are opened again."""
 
@@ -71,7 +67,7 @@ class Frame:
         self.inside = inside
         self.rules_same = False
         self.same = False
-        self.lent: Mapping[str, Offer] = _NOTHING
+        self.lent: Mapping[str, int] = _NOTHING
         self.known: dict[str, tuple[Stat, bytes, Stat, str]] = {}
         self.children: dict[str, tuple[bytes, int]] = {}
         self.pending: list[str] = []

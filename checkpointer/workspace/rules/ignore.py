@@ -159,6 +159,9 @@ class Rules:
                 digests += [b"restart", *(digest for _, _, digest in base)]
         added: list[Chain] = []
         for name in (GITIGNORE, CKPTIGNORE):
+            if names is not None and name not in names:
+                added.append(())
+                continue
             found = self._file(os.path.join(directory, name), lambda n=name: look(n))  # type: ignore[misc]
             added.append(() if found is None else (Active(found[0], found[1]),))
             if found is not None:

@@ -7,16 +7,17 @@ import itertools
 import os
 import stat
 import struct
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from checkpointer.workspace.project.plainfile import read_plain
 
 LARGEST = 1 << 30
 _SPARSE_DIRECTORY = 0o040000
-_EXTENDED = 0x4000
+_EXTENDED = 0x40
 _SECOND = 1_000_000_000
-_FLAGGED = 0xB000  # assumed unchanged, or a side of a conflict
-_REGULAR = frozenset((0o100644, 0o100755))
+_FLAGGED = 0xB0  # assumed unchanged, or a side of a conflict
+_REGULAR = frozenset(mode.to_bytes(4, "big") for mode in (0o100644, 0o100755))
 _KNOWN = frozenset((b"link", b"sdir"))  # a reader must understand extensions whose names begin with a small letter
 
 
@@ -27,10 +28,10 @@ class Names(NamedTuple):
     base: bytes | None  # the shared index that a split index adds to, in hexadecimal
 
 
-Known = tuple[bytes, int, tuple[int, int, int], bytes]
-"""A regular file: its name; what `lstat` said when git last found it unchanged; the id of its blob.
+Known = tuple[int, int, int, int, bytes]
+"""What an index knows of a file: what `lstat` said when git last found it unchanged, and the id of its blob.
 
-Of `lstat`: the inode, then the size, mtime and ctime in nanoseconds; of inode and size the low 32 bits.
+Of `lstat`: inode, size (the low 32 bits of both), mtime and ctime in nanoseconds.
 """
 
 
@@ -99,35 +100,44 @@ def _entries(data: bytes, body: int, version: int, count: int, id_size: int) -> 
     return at, paths
 
 
-def known_files(data: bytes) -> tuple[list[Known], list[bytes]]:
-    """The files in the index of a SHA-1 repository of which git says nothing but what they were; all other names.
+_FIELDS = struct.Struct(">6L12xL20s").unpack_from  # not all that stand there
 
-    Those others are no files, assumed unchanged, not in the work tree, intended, or in conflict. Raises ValueError on
-    anything damaged or unknown, and for a split index: what it says of its files is in two places.
+
+def known_at(data: bytes, at: int) -> Known:
+    """What an index says of the file whose entry begins there."""
+    ctime, ctime_ns, mtime, mtime_ns, _, inode, size, oid = _FIELDS(data, at)
+    return inode, size, mtime * _SECOND + mtime_ns, ctime * _SECOND + ctime_ns, oid
+
+
+def known_files(data: bytes) -> Iterator[tuple[bytes, int]]:
+    """Every name in the index of a SHA-1 repository, and where its entry begins.
+
+    Instead of that, -1 where it is no file, or git says more of it: that it is assumed unchanged, not in the work tree,
+    intended, or in conflict. Raises ValueError on anything damaged or unknown, and for a split index, which says of its
+    files in two places; perhaps after the last name only.
     """
     try:
         version, count, body = _header(data, 20)
-        at, found, others = _known_files(data, body, version, count)
+        at = yield from _known_files(data, body, version, count)
+        if at > body:
+            raise ValueError("ends too early")
         if _base(data, at, body, 20) is not None:
             raise ValueError("a split index")
-        return found, others
     except (IndexError, struct.error) as e:
         raise ValueError(f"not an index: {e}") from e
 
 
-def _known_files(data: bytes, body: int, version: int, count: int) -> tuple[int, list[Known], list[bytes]]:
-    """Where the entries end, the files that nothing is said of, and the rest."""
-    fields = struct.Struct(">10L20sH").unpack_from
-    found: list[Known] = []
-    others = []
+def _known_files(data: bytes, body: int, version: int, count: int) -> Generator[tuple[bytes, int], None, int]:
+    """As `known_files`; where the entries end."""
     at = 12
     name = b""
     for _ in range(count):
-        ctime, ctime_ns, mtime, mtime_ns, _, inode, mode, _, _, size, oid, flags = fields(data, at)
         start = at + 62
-        plain = not flags & _FLAGGED and mode in _REGULAR
+        flags = data[at + 60]
+        known = at if not flags & _FLAGGED and data[at + 24 : at + 28] in _REGULAR else -1
         if flags & _EXTENDED:
-            plain = plain and data[start : start + 2] == b"\0\0"
+            if data[start : start + 2] != b"\0\0":
+                known = -1
             start += 2
         if version == 4:
             strip, start = _number(data, start)
@@ -138,13 +148,8 @@ def _known_files(data: bytes, body: int, version: int, count: int) -> tuple[int,
             end = data.index(b"\0", start, body)
             name = data[start:end]
             at += (end - at + 8) & ~7
-        if plain:
-            found.append((name, inode, (size, mtime * _SECOND + mtime_ns, ctime * _SECOND + ctime_ns), oid))
-        else:
-            others.append(name)
-    if at > body:
-        raise ValueError("ends too early")
-    return at, found, others
+        yield name, known
+    return at
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
