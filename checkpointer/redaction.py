@@ -51,10 +51,17 @@ SHAPES: Final = (
         "sk_live_ rk_live_ sk_test_ rk_test_ whsec_",
         _WORD + r"(?:[sr]k_(?:live|test)_|whsec_)[A-Za-z0-9]{16,}",
     ),
+    _rule("cloud key", "akia asia", _WORD + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Za-z0-9])"),
+    _rule("model hub token", "hf_", _WORD + r"hf_[A-Za-z0-9]{30,}"),
     _rule("google key", "aiza", _WORD + r"AIza[A-Za-z0-9_-]{35}"),
     _rule("package token", "npm_ pypi-", _WORD + r"(?:npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_-]{50,})"),
     _rule("signed token", "eyj", _WORD + r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     _rule("bearer token", "bearer", r"\b[Bb]earer[ \t]+([A-Za-z0-9._~+/-]{16,}=*)"),
+    _rule(
+        "value of a header",
+        "authorization",
+        r"\b[Aa]uthorization:[ \t]*(?:[Bb]asic|[Tt]oken)[ \t]+([A-Za-z0-9._~+/=-]{8,})",
+    ),
     _rule("password in an address", "://", r"\b[a-z][a-z0-9+.-]*://[^\s/:@'\"]*:([^\s/@'\"$<{]{3,})@", re.I),
     _rule(
         "value of a secret's name",

@@ -32,6 +32,8 @@ TOKENS = {
     "other model": "sk-ant-api03-" + some(60),
     "payment": "sk_live_" + some(24),
     "google": "AIza" + some(35),
+    "cloud": "AKIA" + some(14, string.ascii_uppercase).upper() + "Z9",
+    "hub": "hf_" + some(34),
     "npm": "npm_" + some(36),
     "pypi": "pypi-" + some(80),
     "signed": f"eyJ{some(20)}.eyJ{some(30)}.{some(40)}",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from checkpointer.agents import answering, redaction
+from checkpointer.agents import answering, excerpt
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Call, Report
 from checkpointer.fields import Fields, made
@@ -160,7 +160,7 @@ def _turn(made: Draft, report: Report, text: str | None, slot: str) -> Fact:
 
 
 def _words(text: str | None) -> str | None:
-    return redaction.bounded(redaction.redacted(text), PROMPT) if text else None
+    return excerpt.words(text, PROMPT) if text else None
 
 
 def _over(made: Draft, report: Report) -> None:
@@ -258,7 +258,7 @@ def _begin(made: Draft, report: Report, call: Call, key: str) -> None:
         "step": step,
         "id": call.id,
         "mark": _mark(call) if not call.id else "",
-        "args": redaction.kept(call.arguments),
+        "args": excerpt.kept(call.arguments),
     }
     if call.background:
         fact["background"] = True
@@ -276,7 +276,7 @@ def _end(made: Draft, report: Report, call: Call) -> None:
     if toolset.ours(call.tool):
         return
     key, guessed = _open_call(made, report, call)
-    result = redaction.kept(call.result)
+    result = excerpt.kept(call.result)
     if key is not None:
         opened = session.calls[key]
         made.reads = made.reads or opened.effect != "read"

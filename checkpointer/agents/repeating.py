@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from checkpointer.agents import dialects, redaction
+from checkpointer.agents import dialects, excerpt
 from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Report
 
@@ -35,11 +35,7 @@ def question(store: Path, report: Report) -> str:
 
     for item in queue.waiting(str(runs_directory(store))):
         for call in calls:
-            if (
-                not item.word
-                and item.tool == call.tool
-                and canon.thaw(item.arguments) == redaction.kept(call.arguments)
-            ):
+            if not item.word and item.tool == call.tool and canon.thaw(item.arguments) == excerpt.kept(call.arguments):
                 return _words(item)
     return ""
 

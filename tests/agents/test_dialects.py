@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from agents.hooking import AGENTS, FIXTURES
 
-from checkpointer.agents import dialects, goingon, redaction, typed
+from checkpointer.agents import dialects, excerpt, goingon, typed
 from checkpointer.agents.dialects import Reply, Report, toolset
 
 PROMPTS = {"claude": 2, "codex": 1, "codex-edge": 2, "gemini": 1, "qwen": 1, "copilot": 2, "opencode": 1, "cline": 1,
@@ -180,19 +180,25 @@ def test_what_is_for_the_model() -> None:
 def test_secrets_go_and_everything_else_stays() -> None:
     gone = ["AKIAIOSFODNN7EXAMPLE", "ghp_" + "a1" * 18, "sk-ant-" + "x9" * 20, "hunter2hunter2"]
     text = f"aws {gone[0]} gh {gone[1]} key {gone[2]} PASSWORD={gone[3]} https://me:{gone[3]}@host/x"
-    kept = redaction.redacted(text)
+    kept = excerpt.words(text)
     assert not [secret for secret in gone if secret in kept]
     plain = "commit 9fceb02d0ae598e95dc970b74767f19372d61af8, token = next(tokens); password: str; sha256:" + "ab" * 32
-    assert redaction.redacted(plain) == plain
+    assert excerpt.words(plain) == plain
+
+
+def test_half_a_token_is_nowhere() -> None:
+    token = "ghp_" + "a1" * 18
+    kept = excerpt.kept({"text": "y" * (excerpt.LONGEST * 3 // 4 - 10) + f" {token} " + "z" * excerpt.LONGEST})
+    assert "ghp_" not in json.dumps(kept)
 
 
 def test_what_is_kept_is_bounded() -> None:
     deep: Any = "x"
     for _ in range(50):
         deep = {"a": [deep, float("nan")]}
-    kept = redaction.kept({"text": "y" * 100_000, "list": list(range(1000)), "deep": deep, "api_key": "abcdefgh"})
+    kept = excerpt.kept({"text": "y" * 100_000, "list": list(range(1000)), "deep": deep, "api_key": "abcdefgh"})
     assert len(json.dumps(kept)) < 10_000
-    assert kept["api_key"] == "(redacted)"
+    assert kept["api_key"] == "[redacted: api_key]"
     assert kept["text"].startswith("yyy")
     assert kept["text"].endswith("yyy")
 

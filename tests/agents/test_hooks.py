@@ -523,7 +523,19 @@ def test_what_is_logged_is_redacted_and_bounded(player: Player, claude: Claude) 
     raw = b"".join(p.read_bytes() for p in player.world.store.rglob("*") if p.is_file() and "shadow.git" not in str(p))
     assert secret.encode() not in raw
     assert sum(p.stat().st_size for p in player.world.store.glob("runs/*/*") if p.is_file()) < 100_000
-    assert b"(redacted)" in raw
+    assert b"[redacted: github token]" in raw
+
+
+def test_a_pattern_of_the_users_holds_for_hooks(player: Player, claude: Claude) -> None:
+    player.world.ckpt("config", "secrets.pattern", "corp-[0-9]{6}")
+    claude.prompt("use corp-123456")
+    claude.before("c1", command="login corp-123456")
+    claude.after("c1", command="login corp-123456")
+    written = [p for p in player.world.store.rglob("*") if p.is_file() and "shadow.git" not in str(p)]
+    assert not [p for p in written if b"corp-123456" in p.read_bytes()]
+    claude("Stop")
+    assert not [p for p in written if p.exists() and b"corp-123456" in p.read_bytes()]
+    assert "[redacted: configured]" in player.world.ckpt("log").out
 
 
 def test_the_hook_log_is_bounded(tmp_path: Path) -> None:
