@@ -427,6 +427,16 @@ def test_what_git_was_told_not_to_look_at_is_read(project: Project) -> None:
     whole(project, 100 * (len(SAMPLES) + 2))
 
 
+@pytest.mark.parametrize("index", ["--sparse-index", "--no-sparse-index"])
+def test_a_sparse_checkout(project: Project, index: str) -> None:
+    project.git("sparse-checkout", "set", "--cone", index, "a")
+    assert not (project.path / "b").exists()
+    project.write("b/y/f0.py", b"there all the same")
+    project.settle()
+    os.utime(project.path / ".git/index")
+    whole(project, 200 + 18)
+
+
 def test_a_conflict_is_read(project: Project) -> None:
     project.git("checkout", "-q", "-b", "other")
     (project.path / "a/y/f0.py").write_bytes(b"1" * 99 + b"\n")

@@ -41,8 +41,6 @@ class Reach(NamedTuple):
         return self.everything or name in self.names or name.endswith(self.suffixes)
 
     def joined(self, other: Reach) -> Reach:
-        if not (self and other):
-            return self or other
         return Reach(self.everything or other.everything, self.suffixes + other.suffixes, self.names | other.names)
 
 
@@ -115,8 +113,9 @@ class Touched:
                 break
             at = at.rpartition(b"/")[0]
         for below in reversed(unknown):
-            if not found.everything:
-                found = found.joined(self._own(below))
+            own = _NOTHING if found.everything else self._own(below)
+            if own is not _NOTHING:
+                found = found.joined(own)
             if self._whole and below.lower() in self._whole:
                 found = _EVERYTHING
             known[below] = found
