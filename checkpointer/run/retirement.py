@@ -167,7 +167,10 @@ def _remove(store: Path, one: Gone, info: roster.RunInfo, notes: list[str]) -> b
 
 
 def _finish(directory: Path) -> None:
-    """Take away what a deletion that was cut short left."""
+    """Take away what a deletion that was cut short left. Who holds the workspace lock is the only one to delete."""
+    for left in directory.glob(f"{RETIRED}.*.tmp"):
+        with contextlib.suppress(OSError):
+            disk.remove(left)
     for left in directory.glob(f".*{_DELETED}"):
         with contextlib.suppress(OSError):
             disk.remove_tree(left)

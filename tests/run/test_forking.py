@@ -14,7 +14,7 @@ from driving import call, living_in
 from harness.crashing import killed_everywhere
 from harness.world import World
 
-from checkpointer import Busy, NeedsPerson, NoEffect, home, open_run, tool
+from checkpointer import Ask, Busy, NeedsPerson, NoEffect, home, open_run, tool
 from checkpointer.errors import Usage
 from checkpointer.events import AnyEvent, RunStarted
 from checkpointer.log import JsonlLog, catch_up
@@ -180,6 +180,30 @@ def test_what_failed_before_and_was_done_since_is_not_done_again(place: World, m
     done = forked(place, stop=before("user_message", 2))
     with opened(done.root) as run:
         asks(run, call("pay", order=1))
+    assert len(sent) == 1
+
+
+def test_an_approval_is_of_one_call_alone(place: World) -> None:
+    def policy(wanted: Any, tool: Any) -> Any:
+        return Ask("may it?") if wanted.name == "pay" else None
+
+    with opened(policy=policy) as run:
+        run.user_message("one")
+        turn = run.model_turn("go", [call("write", path="f", text="x"), call("pay", order=1)])
+        run.call(turn.tool_calls[0])
+        with pytest.raises(NeedsPerson):
+            run.call(turn.tool_calls[1])
+    (key,) = catch_up(log_of(place)).state.approvals
+    place.ckpt("approvals", key, "--approve")
+    done = forked(place)
+    with opened(done.root, policy=policy) as run:
+        (slot,) = run.state.accepted
+        with pytest.raises(NeedsPerson):
+            run.call(slot)
+    assert sent == []
+    with opened(policy=policy) as run:
+        (slot,) = run.state.accepted
+        run.call(slot)
     assert len(sent) == 1
 
 
