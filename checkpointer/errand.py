@@ -1,12 +1,13 @@
 """A call of `ckpt` carried to the resident of a `ckpt run`, which answers it without having to start: see
 `checkpointer.cli.resident`. Whoever calls knows it by `CKPT_RESIDENT`, the path of its socket.
 
-What is asked and answered: the caller connects, and sends `MAGIC`, the length of what follows as eight bytes, and with
-the first of these, descriptors: one that proves that it may write in the store, then, where the answer goes to them at
-once, its stdout and stderr. What follows are the fields of `Errand`, each as four bytes of length and its bytes. The
-answer is `TAKEN`, later four bytes of exit status, eight of length, and what is to be printed; or, without `TAKEN`, the
-end of the connection: then nothing was begun, and the caller does the work itself. It does so too where an answer that
-was begun does not come, for the same report twice and the same save twice come to one.
+What is asked and answered: the caller connects, and sends `MAGIC`, the length of what follows as eight bytes, and
+with the first of these, descriptors: one that proves that it may write in the store, then, where the answer goes to
+them at once, its stdout and stderr. What follows are `FIELDS`, each as four bytes of length and its bytes. The answer
+is `TAKEN`; the caller, if it still waits, says `GO`, and only then is anything begun. Later come four bytes of exit
+status, eight of length, and what is to be printed. Where `TAKEN` does not come in time, or the connection ends, the
+caller does the work itself. It does so too where an answer that was begun does not come: as a hook that was killed
+and is called again.
 
 Nothing is imported here that an interpreter has not loaded when it starts, but for `_socket`.
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 VARIABLE = "CKPT_RESIDENT"
 MAGIC = b"CKPT\0\0\0\1"
 TAKEN = b"+"
+GO = b"!"
 DOOR = "door"
 """A file beside the socket. Who cannot open it for writing (a sandbox is around it) is not served."""
 PATIENCE = 5.0
@@ -49,7 +51,7 @@ def told(words: Sequence[str]) -> tuple[int, bytes] | None:
     connection = None
     given = [-1]
     try:
-        given[0] = os.open(os.path.join(os.path.dirname(path), DOOR), os.O_WRONLY | os.O_CLOEXEC)
+        given[0] = os.open(os.path.join(os.path.dirname(path), DOOR), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         connection = _connected(path)
         payload = None
         if words[0] == "hook":
@@ -170,6 +172,7 @@ def _send(connection: socket, data: bytes, descriptors: list[int]) -> None:
 def _answer(connection: socket) -> tuple[int, bytes] | None:
     if connection.recv(1) != TAKEN:
         return None
+    connection.sendall(GO)
     connection.settimeout(None)
     head = exactly(connection, 12)
     return int.from_bytes(head[:4], "big"), exactly(connection, int.from_bytes(head[4:], "big"))

@@ -236,6 +236,8 @@ class Resident:
         if not order.is_of(self.path.parent / errand.DOOR, self.package):
             return
         connection.sendall(errand.TAKEN)
+        if connection.recv(1) != errand.GO:
+            return  # it no longer waited, and does it itself
         connection.settimeout(None)
         caller.answer_for(order.pid)
         status, printed = order.carried_out()

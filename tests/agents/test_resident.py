@@ -200,8 +200,8 @@ def test_what_a_call_needs_is_loaded_before(world: World) -> None:
 class Asking:
     """A request as a client makes it, of which a test may falsify a part; `taken` says whether it was accepted."""
 
-    def __init__(self, around: Around, *, door: int = os.O_WRONLY) -> None:
-        self.fields: dict[str, bytes] = {}
+    def __init__(self, around: Around, *, door: int = os.O_WRONLY, payload: bytes = b"") -> None:
+        self.payload = payload
         self.path = around.path
         self.door = os.open(self.path.with_name(errand.DOOR), door)
 
@@ -224,7 +224,7 @@ class Asking:
         connection = socket.socket(socket.AF_UNIX)
         os.chdir(self.path.parent)
         connection.connect(self.path.name)
-        packed = errand._packed(["hook", "nobody"], b"")
+        packed = errand._packed(["hook", "nobody"], self.payload)
         fields = []
         while packed:
             end = 4 + int.from_bytes(packed[:4], "big")
@@ -264,6 +264,21 @@ def test_another_user_is_not_served(around: Around) -> None:
         around.path.chmod(0o600)
         for directory in opened:
             directory.chmod(0o700)
+
+
+def test_nothing_is_begun_for_a_client_that_no_longer_waits(world: World, around: Around) -> None:
+    """It has given up meanwhile, and does the work itself: twice would be a turn too many."""
+    stdin = {"session_id": "s", "cwd": str(world.root), "prompt": "go", "hook_event_name": "UserPromptSubmit"}
+    st = world.root.stat()
+    asking = Asking(around, payload=json.dumps(stdin).encode())
+    assert asking.taken(
+        words=b"hook\0claude\0UserPromptSubmit",
+        environment="\0".join(f"{k}={v}" for k, v in world.env.items()).encode(),
+        directory=os.fsencode(world.root),
+        inode=b"%d %d" % (st.st_dev, st.st_ino),
+    )
+    waits(around, 0)
+    assert not list(world.state.iterdir())
 
 
 # -- in the way of nobody
