@@ -236,6 +236,7 @@ def _write(log: JsonlLog, at: Cut, checkpoint: Checkpoint, mine: JsonlLog, numbe
         mode="driven",
         owner=machine.holder(),
         fork_of=LogRef(run=log.run, seq=at.seq, sum=at.sum),
+        inherits=_began_with(log),
         carried=tuple(branch.carried),
         carried_results=branch.results or None,
         on_uncertain="tell" if at.now.on_uncertain == "tell" else "pause",
@@ -267,6 +268,12 @@ def _write(log: JsonlLog, at: Cut, checkpoint: Checkpoint, mine: JsonlLog, numbe
     if state.seq != len(lines) + 1:
         raise Failed(f"{log.run} cannot be forked there: its log came out shorter", kept="nothing was written")
     return branch
+
+
+def _began_with(log: JsonlLog) -> tuple[LogRef, ...]:
+    """The runs that the parent continues: the same program names them in the fork too."""
+    first = log.at([1])[0].event
+    return first.inherits if isinstance(first, RunStarted) else ()
 
 
 def _lines(

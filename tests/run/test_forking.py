@@ -183,6 +183,31 @@ def test_what_failed_before_and_was_done_since_is_not_done_again(place: World, m
     assert len(sent) == 1
 
 
+def test_what_its_parent_inherited_is_in_the_world_too(place: World) -> None:
+    with opened(run="p") as run:
+        run.user_message("zero")
+        asks(run, call("pay", order=1))
+        run.finish("done")
+    with opened(inherits=["p"]) as run:
+        run.user_message("one")
+        asks(run, call("write", path="f", text="x"), call("pay", order=1), call("pay", order=2))
+    done = forked(place, stop=before("tool_call_started", 2))
+    again = forked_again(done, os.fsencode(place.base / "c"))
+    for where in (done.root, again.root):
+        os.chdir(where)
+        with opened(where, inherits=["p"]) as run:  # the same program as its parent's
+            assert said(run)[0] == "one"
+            for order in (1, 2):
+                assert asks(run, call("pay", order=order))[0].result == {"paid": order}
+    assert [order for order, _ in sent] == [1, 2]
+
+
+def forked_again(done: forking.Forked, root: bytes) -> forking.Forked:
+    found = home.find(done.root, read_only=True)
+    assert found is not None
+    return forking.fork(found, JsonlLog(str(done.store / "runs" / done.run)), root)
+
+
 def test_an_approval_is_of_one_call_alone(place: World) -> None:
     def policy(wanted: Any, tool: Any) -> Any:
         return Ask("may it?") if wanted.name == "pay" else None
