@@ -15,7 +15,7 @@ from checkpointer.cli.call import Call
 from checkpointer.cli.difference import points_of
 from checkpointer.cli.patch import BIG
 from checkpointer.cli.titles import Title, titles
-from checkpointer.errors import Usage
+from checkpointer.errors import NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Checkpoint
 from checkpointer.workspace.directories import Directories
 from checkpointer.workspace.entry import Entry, show, to_json
@@ -102,7 +102,9 @@ def _range(lines: str | None, count: int) -> tuple[int, int]:
 
 
 def _versions(workspace: Workspace, path: bytes, end: Checkpoint | None) -> Iterator[Version[Origin]]:
-    """What stood at the path, each time it changed, oldest first. Raises Usage where no text file stands there."""
+    """What stood at the path, each time it changed, oldest first. Raises `NothingToDo` where nothing stands there,
+    `Usage` where that is no text file.
+    """
     from checkpointer.viewer.blame import Version
 
     store = workspace.store
@@ -120,7 +122,7 @@ def _versions(workspace: Workspace, path: bytes, end: Checkpoint | None) -> Iter
         before = now
     if end is not None:
         if before is None:
-            raise Usage(f"there is no file {show(path)} at {end.number}", next=(f"ckpt log -- {show(path)}",))
+            raise NothingToDo(f"there is no file {show(path)} at {end.number}", next=(f"ckpt log -- {show(path)}",))
         return
     content = _on_disk(workspace.root, path)
     if content is None and os.path.isdir(os.path.join(workspace.root, path)):
@@ -128,7 +130,7 @@ def _versions(workspace: Workspace, path: bytes, end: Checkpoint | None) -> Iter
     if content is None:
         at = next((c.number for c in reversed(checkpoints) if _is_file(store.tree(c).entry(path))), None)
         following = (f"ckpt blame --at {at} -- {show(path)}",) if at is not None else ("ckpt log",)
-        raise Usage(f"there is no file {show(path)} now", next=following)
+        raise NothingToDo(f"there is no file {show(path)} now", next=following)
     if before is None or content != last:
         yield Version(Origin(None), _text(content, path))
 

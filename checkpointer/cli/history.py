@@ -133,8 +133,10 @@ def line(call: Call, row: Row, files: int, lines: str) -> str:
     """One row for people."""
     style = call.out.style
     mark = f"  {listing.STATES[row.state]}" if row.state in listing.STATES else ""
-    kind = "" if row.kind == "turn" else f"{row.kind} "
-    text = f"{kind}{listing.who(row)}".strip()
+    # What a run begins with was saved by nobody; what changed in it since the checkpoint before may be somebody's.
+    base = row.checkpoint.kind == "base"
+    kind = "" if row.kind == "turn" else "base " if base else f"{row.kind} "
+    text = f"{kind}{'' if base and not row.segments else listing.who(row)}".strip()
     none = "" if row.state == "kept" else "first" if not row.segments and not row.is_talk else "no change"
     changed = phrase.count(files, "file") if files else none
     handle = row.handle if row.kind != "restore" else str(row.checkpoint.number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import click
 
@@ -53,7 +53,7 @@ def resume(
     workspace = call.workspace(write=True)
     found = resuming.resumable(workspace.directory)
     if only_list or (run is None and len(found) > 1):
-        return _list(call, found, asked=only_list)
+        return _list(call, found) if only_list else _ask_which(call, found)
     if run is None and not found:
         raise NothingToDo("no run was cut off", next=("ckpt runs",))
     name = run if run is not None else found[0].run
@@ -65,21 +65,31 @@ def resume(
     return _go_on(call, workspace, resumed, no_exec)
 
 
-def _list(call: Call, found: list[RunInfo], *, asked: bool) -> int:
+def _ask_which(call: Call, found: list[RunInfo]) -> NoReturn:
+    """Several could be meant: for people they are listed, for programs they stand in the error."""
+    if not call.out.json:
+        _list(call, found)
+    ways = tuple(f"ckpt resume {info.handle}" for info in reversed(found))
+    runs = [_row_of(info) for info in found]
+    raise Usage("several runs were cut off: say which one", kept="nothing was started", next=ways[:5], runs=runs)
+
+
+def _row_of(info: RunInfo) -> dict[str, Any]:
+    return {"run": info.handle, "id": info.run, "command": list(info.command), "mode": info.mode}
+
+
+def _list(call: Call, found: list[RunInfo]) -> int:
     from checkpointer.cli.run import how_it_stands
 
     for info in found:
         if call.out.json:
-            call.out.document({"run": info.handle, "id": info.run, "command": list(info.command), "mode": info.mode})
+            call.out.document(_row_of(info))
             continue
         age = f"{phrase.age(info.last)} ago" if info.last else ""
         call.out.line(f"{info.handle:>5}  {how_it_stands(info)} {age}  {' '.join(info.command)}")
     if not found and not call.out.json:
         call.out.line("no run was cut off")
-    if asked:
-        return 0
-    call.out.error("several runs were cut off: say which one")
-    return 2
+    return 0
 
 
 def _go_on(call: Call, workspace: Workspace, resumed: Resumed, no_exec: bool) -> int:

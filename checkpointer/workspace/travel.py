@@ -255,7 +255,7 @@ def restore(
 def _known(paths: Sequence[bytes], then: Tree, basis: Basis) -> None:
     for path in paths:
         if path and then.entry(path) is None and basis.present.tree.entry(path) is None:
-            raise Usage(
+            raise NothingToDo(
                 f"{show(path)} is neither in {then.name} nor among the files now",
                 kept="nothing was written",
                 next=(f"ckpt log -- {show(path)}",),
@@ -276,7 +276,7 @@ def restore_to(
             if entry is not None:
                 wanted.setdefault(path, entry)
     if paths and not wanted.keys() - {b""}:
-        raise Usage(f"checkpoint {number} holds none of these paths", kept="nothing was written")
+        raise NothingToDo(f"checkpoint {number} holds none of these paths", kept="nothing was written")
     if b".git" in os.path.abspath(directory).split(b"/"):
         raise Usage(f"{show(directory)} is in a .git: nothing is ever written there", kept="nothing was written")
     made = _empty(directory)

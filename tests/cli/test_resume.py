@@ -189,6 +189,9 @@ def test_of_several_one_must_be_named(world: World) -> None:
     several = world.ckpt("resume", ok=2)
     assert "r1" in several.out
     assert "r2" in several.out
+    asked = world.ckpt("resume", "--json", ok=2).error
+    assert (asked["code"], [run["run"] for run in asked["runs"]]) == ("usage", ["r1", "r2"])
+    assert asked["next"] == ["ckpt resume r2", "ckpt resume r1"]
     assert len(world.ckpt("resume", "--list", "--json").lines) == 2
     world.ckpt("resume", "r2")
     assert len(world.ckpt("resume", "--list", "--json").lines) == 1
