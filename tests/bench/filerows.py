@@ -39,7 +39,7 @@ def files(bench: Bench, count: int) -> None:
         own_git(root)
         bench.pair(
             f"first checkpoint of {count:,} files, project with its own git",
-            0.15,
+            0.2,
             lambda: bench.ckpt(root, "save"),
             lambda: git.checkpoint(),
             bench.forget,
