@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from checkpointer.errors import CheckpointerError
 from checkpointer.lock import Lock
 
 _PREFIX = ".bench-"
+_NEW = 60
+"""Seconds."""
 
 
 @contextlib.contextmanager
@@ -35,10 +38,10 @@ def corner(beside: Path) -> Iterator[tuple[str, bool]]:
 
 
 def _sweep(beside: Path) -> None:
-    """A directory whose lock is free is nobody's any more: its process died."""
+    """A directory whose lock is free is nobody's any more: its process died. One that is being made has none yet."""
     with contextlib.suppress(OSError):
         for name in os.listdir(beside):
-            if not name.startswith(_PREFIX):
+            if not name.startswith(_PREFIX) or os.stat(beside / name).st_mtime > time.time() - _NEW:
                 continue
             with contextlib.suppress(OSError, CheckpointerError):
                 lock = Lock(beside / name / "lock")

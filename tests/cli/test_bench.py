@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -150,6 +151,7 @@ def test_no_byte_of_the_store_changes_and_nothing_stays(place: World, copied: bo
     left = place.state / "workspaces" / ".bench-killed"
     left.mkdir()
     (left / "lock").touch()
+    os.utime(left, (1, 1))
     before = Manifest.of(place.store)
     found = place.ckpt("bench", "--seconds", "0.5", "--target-ms", "40", "--json").json
     after = Manifest.of(place.store)
