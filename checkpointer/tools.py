@@ -30,11 +30,16 @@ class NoEffect(Exception):
     """Raised by a tool that is certain: this attempt had no effect. Only this makes a failure a proven one.
 
     The model is told, and may ask again. With `again` it is not told: the call is tried again at once, a few times.
+
+    Where an earlier attempt under the same key is in question, this one's failure says nothing of that: the call stays
+    uncertain, and keeps its key. `every_attempt`: the receiver itself said so of the key, as with an error that it
+    stores and repeats; then no attempt under this key had an effect.
     """
 
-    def __init__(self, message: str = "", *, again: bool = False) -> None:
+    def __init__(self, message: str = "", *, again: bool = False, every_attempt: bool = False) -> None:
         super().__init__(message)
         self.again = again
+        self.every_attempt = every_attempt
 
 
 class Partial(Exception):

@@ -83,7 +83,7 @@ def write_file(path: str, text: str) -> str:
 def pay(order: int, cents: int, *, key: str) -> dict[str, int]:
     status, answer = post("/payments", {"order": order, "cents": cents, "key": key, "sender": sender})
     if status == 402:
-        raise NoEffect(answer["error"], again=True)  # the ledger says that nothing was paid
+        raise NoEffect(answer["error"], again=True, every_attempt=True)  # the ledger says so of this key
     if status != 200:
         raise OSError(f"the ledger answered {status}: {answer}")
     pause("paid")

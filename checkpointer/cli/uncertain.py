@@ -91,6 +91,12 @@ def line(call: Call, item: Item) -> str:
     return f"{call.out.style(item.name, 'yellow'):>4}  {item.handle:>4}  {item.words}  {at}{why_open(item)}"
 
 
+_AGAIN = {
+    "policy": "the same key is sent again when its program goes on",
+    "person": "it runs again when its program goes on, as you said",
+}
+
+
 def why_open(item: Item) -> str:
     """Why nobody knows, and why nothing can tell, in a few words."""
     reasons = {
@@ -101,9 +107,12 @@ def why_open(item: Item) -> str:
         "signal": "stopped",
         "partial": "went halfway",
         "carried": "open in another run",
+        "earlier": "an earlier attempt got no answer",
     }
     if item.word:
         return f"you said: {item.word}; its run takes that in"
+    if item.retry:
+        return f"{reasons.get(item.reason, item.reason)}; {_AGAIN[item.retry]}"
     return ", ".join(w for w in (reasons.get(item.reason, item.reason), item.rule or ways(item)) if w)
 
 
@@ -193,6 +202,7 @@ def document(item: Item) -> dict[str, Any]:
         "reason": item.reason,
         "error": canon.thaw(item.error),
         "word": item.word or None,
+        "retry": item.retry or None,
         "rule": item.rule or None,
         "by": item.by or None,
         "evidence": canon.thaw(item.evidence),

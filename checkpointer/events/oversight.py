@@ -28,7 +28,11 @@ class ApprovalRequested(_Oversight):
 
 
 class ApprovalDecided(_Oversight):
-    """The decision. A denied call is over: its `reason` is told to the model. A policy decides without being asked."""
+    """The decision. A denied call is over: its `reason` is told to the model. A policy decides without being asked.
+
+    `earlier`: an earlier attempt may have had its effect. Then not allowing another one ends no doubt: the call is
+    uncertain again.
+    """
 
     type: Literal["approval_decided"] = "approval_decided"
     key: str
@@ -36,6 +40,7 @@ class ApprovalDecided(_Oversight):
     args_digest: str | None = None
     decision: Literal["approved", "denied", "expired"]
     decided_by: Literal["person", "policy", "clock"]
+    earlier: bool | None = None
     expires_at: str | None = None
     who: Note = ABSENT
     reason: Note = ABSENT

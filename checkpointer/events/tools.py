@@ -129,7 +129,7 @@ class ToolCallUncertain(_Call):
 
     type: Literal["tool_call_uncertain"] = "tool_call_uncertain"
     attempt: int = 1
-    reason: Literal["crash", "exception", "timeout", "cancelled", "signal", "partial"]
+    reason: Literal["crash", "exception", "timeout", "cancelled", "signal", "partial", "earlier"]
     number: int | None = None
     detail: Note = ABSENT
 

@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from checkpointer.recovery.settle import Choice, Scene, Settled, settle
+from checkpointer.recovery.settle import Choice, Scene, Settled, handle, settle
 
-__all__ = ["Choice", "Scene", "Settled", "settle"]
+__all__ = ["Choice", "Scene", "Settled", "handle", "settle"]

@@ -43,7 +43,8 @@ class Case:
     that anybody in this run wrote down: where `now` is before it, a clock was set back. `processes` are those of the
     call that live, None where that cannot be told. `late` is a completion that its fenced owner left. `finding` is
     what a reconciler said, None if it was not asked; `compensated` what came of a compensation, empty for none.
-    `observed`: an agent made it that is only watched, which `went_on` if it said anything after that.
+    `observed`: an agent made it that is only watched, which `went_on` if it said anything after that. `earlier`: an
+    attempt before the newest may have had its effect; `refused`: somebody does not allow another one.
     """
 
     tool: str
@@ -73,6 +74,8 @@ class Case:
     choice: Choice = "ask"
     observed: bool = False
     went_on: bool = False
+    earlier: bool = False
+    refused: bool = False
 
 
 Act = Literal["append", "ask", "compensate", "put back"]

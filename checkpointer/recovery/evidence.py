@@ -136,7 +136,15 @@ def case_of(pen: Pen, call: Call, start: Start, tool: Tool | None, workspace: Wo
         choice=choice,
         observed=observed,
         went_on=observed and went_on(pen, start),
+        earlier=doubt is not None and doubt.earlier,
+        refused=_refused(state, call),
     )
+
+
+def _refused(state: RunState, call: Call) -> bool:
+    """Was the next attempt of a call denied?"""
+    asked = state.approvals.get(call.key)
+    return asked is not None and (asked.status, asked.attempt) == ("denied", call.attempt + 1)
 
 
 def went_on(pen: Pen, start: Start) -> bool:

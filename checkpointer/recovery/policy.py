@@ -39,7 +39,7 @@ def judge(case: Case) -> Judgement:
         return Judgement(
             "append", "wait", "calls that it made come first", evidence={"calls": list(case.children), **_basis(case)}
         )
-    if case.late is not None:
+    if case.late is not None and not (case.late.effect == "none" and case.earlier):
         return _late(case, case.late)
     if case.effect == "workspace":
         return _workspace(case)
@@ -143,8 +143,8 @@ def _external(case: Case) -> Judgement:
     if case.terms.policy == "person":
         looked_up = "reconcile" in case.terms.offers or "keys" in case.terms.offers
         return _person(case, "its tool leaves this to a person" if looked_up else "nothing to look it up with")
-    expired = ""
-    if "keys" in case.terms.offers:
+    expired = "another attempt was not allowed, and an earlier one may have happened" if case.refused else ""
+    if "keys" in case.terms.offers and not case.refused:
         expired = key_problem(case)
         if not expired:
             return Judgement(

@@ -39,7 +39,8 @@ _TAIL = 1 << 16
 class Item:
     """One call whose outcome is unknown. `number` is its handle (`u1`), None where it could not get one; `run` its
     run's own name, `handle` the short one. `rule` and `evidence` are of the newest verdict, `error` of its end. `word`
-    is what a person has said and the run's owner has not taken in yet (`happened`, ...).
+    is what a person has said and the run's owner has not taken in yet (`happened`, ...), `retry` by
+    whose word it is to run again.
     """
 
     run: str
@@ -68,6 +69,7 @@ class Item:
     step: str = ""
     overdue: bool = False
     word: str = ""
+    retry: str = ""
 
     @property
     def name(self) -> str:
@@ -199,7 +201,8 @@ def items(log: Writable, state: RunState, now: datetime | None = None) -> list[I
         return []
     verdicts, words = _verdicts(log, state.doubts), _words(log)
     at = now or datetime.now(UTC)
-    found = ((call, _item(log, state, call, verdicts.get(call.key), at)) for call in state.uncertain)
+    asked = [call for call in state.live.values() if call.key in state.doubts]
+    found = ((call, _item(log, state, call, verdicts.get(call.key), at)) for call in asked)
     return [replace(item, word=words.get((call.key, call.attempt), "")) for call, item in found]
 
 
@@ -270,6 +273,7 @@ def _item(log: Writable, state: RunState, call: Call, verdict: ToolCallReconcile
         by=verdict.by if verdict is not None else "",
         evidence=None if verdict is None or verdict.evidence is ABSENT else verdict.evidence,
         step=f"t{begun.turn}.{begun.step}" if begun is not None and numbered else "",
+        retry=doubt.retry if doubt is not None else "",
         overdue=limit is not None and since is not None and (now - since).total_seconds() > limit,
     )
 

@@ -29,7 +29,7 @@ from checkpointer.log import Pen
 from checkpointer.recovery import evidence
 from checkpointer.recovery.case import Case, Choice, Judgement
 from checkpointer.recovery.policy import judge
-from checkpointer.state import Call
+from checkpointer.state import Call, RunState
 from checkpointer.tools import Absent, Conflict, Finding, Match, NoEffect, Tool, Unknown
 from checkpointer.workspace.workspace import Workspace
 
@@ -103,7 +103,7 @@ def settle(scene: Scene, keys: Collection[str] | None = None) -> list[Settled]:
     out = []
     for call in _leaves_first(asked):
         known = scene.call(call.key)
-        if known is not None and known.status in ("open", "uncertain"):
+        if known is not None and known.key in {c.key for c in _cut_off(scene)}:
             done = _one(scene, known)
             if done is not None:
                 out.append(done)
@@ -111,7 +111,11 @@ def settle(scene: Scene, keys: Collection[str] | None = None) -> list[Settled]:
 
 
 def _cut_off(scene: Scene) -> list[Call]:
-    return [*scene.pen.state.open, *scene.pen.state.uncertain]
+    """What nobody knows: also of those that were judged before, and have not run again since; a key may be too old now,
+    but what a person said stands.
+    """
+    state = scene.pen.state
+    return [c for c in state.unsettled if c.status != "accepted" or state.doubts[c.key].retry == "policy"]
 
 
 def _only_unreported(scene: Scene, call: Call) -> bool:
@@ -127,9 +131,7 @@ def _leaves_first(calls: Sequence[Call]) -> list[Call]:
 def _mark(scene: Scene, call: Call) -> None:
     """A call that was cut off is uncertain; what it may have left of files is in a checkpoint first."""
     files = scene.files
-    number = None
-    with contextlib.suppress(CheckpointerError):  # without a handle, then
-        number = files.open_question()
+    number = handle(scene.pen.state, files, call.key)
     changed: list[WorkspaceChanged] = []
     captured = call.newest is not None and call.newest.commit is not None and call.newest.commit.captured
     if captured and call.effect == "external":
@@ -145,6 +147,16 @@ def _mark(scene: Scene, call: Call) -> None:
             **files.now(),
         ),
     )
+
+
+def handle(state: RunState, files: Files, key: str) -> int | None:
+    """The number of a question: the one that it has, else a new one; None where that cannot be had."""
+    doubt = state.doubts.get(key)
+    if doubt is not None and doubt.number is not None:
+        return doubt.number
+    with contextlib.suppress(CheckpointerError):  # without a handle, then: that it is uncertain matters more
+        return files.open_question()
+    return None
 
 
 def _one(scene: Scene, call: Call) -> Settled | None:
@@ -164,6 +176,8 @@ def _one(scene: Scene, call: Call) -> Settled | None:
         else:
             break
         verdict = judge(case)
+    if call.status == "accepted" and verdict.verdict == "retry":
+        return None  # as it was judged before
     doubt = scene.pen.state.doubts.get(call.key)
     number = doubt.number if doubt is not None else None
     changed: list[WorkspaceChanged] = []
@@ -190,7 +204,8 @@ def _keep_present(scene: Scene, start: evidence.Start, case: Case, verdict: Judg
 
 def _write(scene: Scene, call: Call, verdict: Judgement, changed: Sequence[WorkspaceChanged], looked: bool) -> None:
     doubt = scene.pen.state.doubts.get(call.key)
-    if verdict.verdict == "escalate" and doubt is not None and doubt.escalated and verdict.by == "policy":
+    known = doubt is not None and doubt.escalated and call.status != "accepted"
+    if verdict.verdict == "escalate" and known and verdict.by == "policy":
         if changed:
             scene.write(*changed)
         return  # a person has been asked, and nothing new is known

@@ -31,6 +31,8 @@ NOT_HAPPENED = "A person found that this call did not happen."
 
 def events(state: RunState, call: Call, word: Word, *, result: Any = None, why: str = "") -> list[AnyEvent]:
     """What a word comes to. Raises `Usage` for a call that nobody could run again."""
+    if word == "retry anyway" and call.status == "accepted":
+        raise Usage(f"{call.tool} is about to run again", kept="nothing was written", next=("ckpt resume",))
     if word == "retry anyway" and state.mode == "observed":
         raise Usage(
             f"{call.tool} was run by an agent that is only watched: it cannot be run again from here",
@@ -88,7 +90,7 @@ def deliver(log: Writable, choose: Callable[[RunState], Sequence[AnyEvent]]) -> 
 
 def _open(state: RunState, key: str) -> Call:
     call = state.live.get(key)
-    if call is None or call.status != "uncertain":
+    if call is None or call.key not in state.doubts:
         raise Usage("nothing is in question about this call any more", kept="nothing was written")
     return call
 

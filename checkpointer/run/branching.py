@@ -64,7 +64,7 @@ class Cut:
     @property
     def under_way(self) -> set[str]:
         """The calls outside that had begun at the place and were not over."""
-        return {c.key for c in (*self.then.open, *self.then.uncertain) if c.effect == "external"}
+        return {c.key for c in self.then.unsettled if c.effect == "external"}
 
     def keeps(self, key: str) -> bool:
         """Has this call been done, so that its key goes on naming it?"""
@@ -296,6 +296,6 @@ class Brancher:
 
 def unknown_outcomes(state: RunState) -> Iterator[Call]:
     """Calls outside whose outcome nobody knows: a fork from there could not say what is in the world."""
-    for call in state.live.values():
-        if call.effect == "external" and call.status in ("open", "uncertain"):
+    for call in state.unsettled:
+        if call.effect == "external":
             yield call

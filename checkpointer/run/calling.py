@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from checkpointer import canon, machine, redaction
-from checkpointer.errors import CheckpointerError, NeedsPerson, Usage
+from checkpointer.errors import NeedsPerson, Usage
 from checkpointer.events import (
     ABSENT,
     AnyEvent,
@@ -103,6 +103,9 @@ class Calling:
         """
         self.desk.hear()
         known = self.desk.state.call(call.key)
+        if known is not None and known.status == "accepted" and call.key in self.desk.state.doubts:
+            self.desk.settle(call.key)  # it was judged to run again: is it so still?
+            known = self.desk.state.call(call.key)
         if known is not None and known.status in ("open", "uncertain"):
             if not self._was_told(known):
                 self.desk.settle(call.key)
@@ -112,7 +115,7 @@ class Calling:
         if known is None or known.status == "accepted":
             return None
         if known.status in ("open", "uncertain"):
-            raise _unclear(call, known) from problem
+            raise unclear(call, known) from problem
         return self._over(known)
 
     def _was_told(self, known: Call) -> bool:
@@ -158,6 +161,10 @@ class Calling:
                 stands = approvals.ask(desk, call, word)
         if stands == "denied":
             known = desk.state.call(call.key)
+            if known is not None and call.key in desk.state.doubts:
+                if not desk.tells:
+                    raise unclear(call, known)
+                return self._tell(call, known)
             if known is None:
                 return Answer(call.key, "denied", approvals.words(desk, call), failed=True)
             return self._over(known)
@@ -239,6 +246,10 @@ class Calling:
         """The tool raised. None if the call is to be looked at anew: it is uncertain, or is tried again (not if this
         was the `last` time). Never raises `error` itself.
         """
+        doubt = self.desk.state.doubts.get(ran.call.key)
+        if isinstance(error, NoEffect) and doubt is not None and doubt.earlier and not error.every_attempt:
+            self._uncertain(ran, self.desk.files.after(ran.step) if ran.writes else [], error, "earlier")
+            return None
         if isinstance(error, NoEffect):
             again = error.again and not last
             events = self.desk.files.after(ran.step) if ran.writes else []
@@ -254,7 +265,7 @@ class Calling:
             if now is not None and now.captured and ran.found is not None:
                 effect: Literal["done", "none"] = "none" if now.id == ran.found else "done"
                 return self._complete(ran, events, mishap.words(error), effect=effect, failed=True)
-        self._uncertain(ran, events, error)
+        self._uncertain(ran, events, error, mishap.reason(error))
         return None
 
     def _complete(self, ran: Execution, events: list[Any], value: Any, **facts: Any) -> Answer:
@@ -275,19 +286,19 @@ class Calling:
         status: Any = "failed" if facts.get("effect") == "none" else "completed"
         return Answer(ran.call.key, status, canon.thaw(value), bool(facts.get("failed", False)))
 
-    def _uncertain(self, ran: Execution, events: list[Any], error: BaseException) -> None:
+    def _uncertain(self, ran: Execution, events: list[Any], error: BaseException, reason: mishap.Reason) -> None:
         detail: dict[str, Any] = {"error": mishap.words(error)}
         if isinstance(error, Partial):
             detail["partial"] = _storable(error.detail)
-        number = None
-        with contextlib.suppress(CheckpointerError):  # without a handle, then: that it is uncertain matters more
-            number = self.desk.files.open_question()
+        from checkpointer.recovery import handle
+
+        number = handle(self.desk.state, self.desk.files, ran.call.key)
         self.desk.append(
             *events,
             ToolCallUncertain(
                 key=ran.call.key,
                 attempt=ran.attempt,
-                reason=mishap.reason(error),
+                reason=reason,
                 number=number,
                 detail=detail,
                 context=ran.call.context,
@@ -299,7 +310,7 @@ class Calling:
         """The call was tried often enough. Raises `NeedsPerson`, unless the model is to be told."""
         known = self.desk.state.call(call.key)
         if known is None or known.status != "uncertain" or not self.desk.tells:
-            raise _unclear(call, known) from problem
+            raise unclear(call, known) from problem
         return self._tell(call, known)
 
 
@@ -314,7 +325,7 @@ def _generation(known: Call | None) -> int:
     return known.generation + (known.proven and (terms is None or terms.after_failure == "new_key"))
 
 
-def _unclear(call: ToolCall, known: Call | None) -> NeedsPerson:
+def unclear(call: ToolCall, known: Call | None) -> NeedsPerson:
     sent = known.sent_key if known is not None else call.key
     return NeedsPerson(
         f"nobody knows whether {call.name} happened (key {sent})",

@@ -115,7 +115,7 @@ class Conversation:
         self._desk.hear()
         state = self.state
         for doubt in state.doubts.values():
-            if not doubt.told:
+            if not doubt.told and not doubt.retry:
                 call = state.call(doubt.key)
                 raise NeedsPerson(
                     f"nobody knows whether {call.tool if call else doubt.key} happened: the model is not asked before",

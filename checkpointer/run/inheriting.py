@@ -114,8 +114,7 @@ def ref(log: Writable, known: Folded) -> LogRef:
 def outside(state: RunState) -> list[Call]:
     """The calls with effects outside that were completed, or of which nobody knows the outcome, oldest first."""
     over = [c for c in state.over.values() if c.status in ("completed", "abandoned")]
-    live = [c for c in state.live.values() if c.status in ("open", "uncertain")]
-    return sorted((c for c in (*over, *live) if c.effect == "external"), key=lambda c: c.started)
+    return sorted((c for c in (*over, *state.unsettled) if c.effect == "external"), key=lambda c: c.started)
 
 
 def carry(call: Call, state: RunState, status: Status | None = None) -> CarriedCall:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from checkpointer.tools import Partial
 
-Reason = Literal["exception", "timeout", "cancelled", "signal", "partial"]
+Reason = Literal["exception", "timeout", "cancelled", "signal", "partial", "earlier"]
 
 
 def reason(error: BaseException) -> Reason:

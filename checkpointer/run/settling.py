@@ -20,7 +20,7 @@ def settle(desk: Desk, key: str | None = None) -> list[Settled]:
 
     Where the model may be told (`desk.tells`), such a call is no reason to stop.
     """
-    if not desk.state.open and not desk.state.uncertain:
+    if not desk.state.unsettled:
         return []
     from checkpointer.recovery import Scene  # a run that ended well needs none of it
     from checkpointer.recovery import settle as judge

@@ -29,7 +29,7 @@ from checkpointer.state.parts import (
     Step,
     Waiting,
 )
-from checkpointer.state.tables import CALL, EDITION, RUN, CallStatus, RunStatus
+from checkpointer.state.tables import AGAIN, CALL, EDITION, RUN, CallStatus, RunStatus
 
 EMPTY: Final = RunState()
 _CLAIMS: Final = frozenset(("run_started", "run_resumed"))
@@ -162,7 +162,7 @@ def _resumed(draft: Draft, event: E.RunResumed) -> None:
 
 
 def _finished(draft: Draft, event: E.RunFinished) -> None:
-    unclear = [call.key for call in draft.live.values() if call.status != "accepted"]
+    unclear = [c.key for c in draft.live.values() if c.status != "accepted" or c.key in draft.doubts]
     if unclear:
         raise IllegalEvent("a run is not over while the outcome of a call is open", keys=unclear)
     draft.rest["outcome"] = event.outcome
@@ -172,7 +172,7 @@ def _finished(draft: Draft, event: E.RunFinished) -> None:
 def version() -> str:
     """A digest of all that decides what a log folds to: the schema of every event, the tables, the edition."""
     lines = [f"edition {EDITION}"]
-    lines += [f"{table}" for table in (sorted(RUN.items()), sorted(CALL.items()))]
+    lines += [f"{table}" for table in (sorted(RUN.items()), sorted(CALL.items()), sorted(AGAIN.items()))]
     for name, cls in sorted(E.TYPES.items()):
         fields = (f"{field}:{info.annotation!r}={info.default!r}" for field, info in cls.model_fields.items())
         lines.append(f"{name} {cls.version} {' '.join(fields)}")

@@ -21,7 +21,7 @@ from checkpointer.events import (
 )
 from checkpointer.state.draft import Draft, move
 from checkpointer.state.parts import Approval, Attempt, Call, Doubt, Place, Waiting
-from checkpointer.state.tables import LIVE, CallStatus
+from checkpointer.state.tables import AGAIN, LIVE, CallStatus
 
 _new = tuple.__new__
 """Makes a `Call` of all its fields in their order, in half the time that its own way takes."""
@@ -35,6 +35,13 @@ def _at_attempt(draft: Draft, key: str, attempt: int) -> Call:
     if attempt != call.attempt:
         raise IllegalEvent(f"call {key} is at attempt {call.attempt}, not {attempt}", key=key)
     return call
+
+
+def _move(draft: Draft, call: Call, what: str) -> CallStatus:
+    """Where a call goes that has begun once at least."""
+    if call.status == "accepted" and call.key in draft.doubts and what in AGAIN:
+        return AGAIN[what]
+    return move(call, what, call.key)
 
 
 def accept(draft: Draft, e: ModelTurn, context: str) -> None:
@@ -135,12 +142,13 @@ def completed(draft: Draft, e: ToolCallCompleted) -> None:
         raise IllegalEvent("only a proven failure is tried again", key=e.key)
     if e.effect == "partial" and e.source == "tool":
         raise IllegalEvent("a call that went halfway is uncertain until it is settled", key=e.key)
-    status = move(call, "again" if e.again else e.effect, e.key)
+    status = _move(draft, call, "again" if e.again else e.effect)
     if e.effect != "none" and (e.fresh_for_s is not None or _may_be_checked_again(call)):
         draft.watched.put(f"{call.tool} {call.args_digest or ''}", e.seq)
     if e.files:
         draft.readings.append(e.seq)
     if e.again:
+        draft.doubts.pop(e.key, None)
         draft.keep(call._replace(status=status, outcome=e.effect, source=e.source, proven=True))
     else:
         _over(draft, call, e.seq, status, e.effect, e.source, e.trust)
@@ -174,25 +182,45 @@ def _over(
 def uncertain(draft: Draft, e: ToolCallUncertain) -> None:
     call = _at_attempt(draft, e.key, e.attempt)
     draft.keep(call._replace(status=move(call, "uncertain", e.key)))
-    draft.doubts[e.key] = Doubt(e.key, e.number, e.seq, e.at, e.reason)
+    doubt = Doubt(e.key, e.number, e.seq, e.at, e.reason)
+    before = draft.doubts.get(e.key)
+    if before is not None:  # an earlier attempt is in question too, and has been for longer
+        doubt = doubt._replace(since=before.since, tries=before.tries, earlier=before.earlier)
+    draft.doubts[e.key] = doubt
 
 
 def reconciled(draft: Draft, e: ToolCallReconciled) -> None:
     call = _at_attempt(draft, e.key, e.attempt)
-    status = move(call, e.verdict, e.key)
+    status = _move(draft, call, e.verdict)
     if e.verdict in ("abandon", "unreported"):
         _over(draft, call, e.seq, status, e.verdict, e.by)
         return
     if status != call.status:
         draft.keep(call._replace(status=status))
-    doubt = draft.doubts.pop(e.key, None)
-    if doubt is None or e.verdict == "retry":
+    if e.verdict == "retry":
+        _retried(draft, call, e)
+        return
+    doubt = draft.doubts.get(e.key)
+    if doubt is None:
         return
     escalated = doubt.escalated or e.verdict == "escalate"
     told = doubt.told or e.verdict == "tell"
-    draft.doubts[e.key] = doubt._replace(tries=doubt.tries + 1, escalated=escalated, told=told)
+    draft.doubts[e.key] = doubt._replace(tries=doubt.tries + 1, escalated=escalated, told=told, retry="")
     if e.verdict == "tell":
         draft.answer(e.key, e.seq, "trusted")
+
+
+def _retried(draft: Draft, call: Call, e: ToolCallReconciled) -> None:
+    """It may run again. Where nothing proved that the earlier attempts came to nothing - the files do, or a receiver
+    that takes none of them any more - the doubt stays until an attempt ends.
+    """
+    doubt = draft.doubts.pop(e.key, None)
+    if (denied := draft.approvals.get(e.key)) is not None and denied.status == "denied":
+        del draft.approvals[e.key]  # this word is the newer one
+    if call.effect != "external" or e.by not in ("policy", "person"):
+        return
+    doubt = doubt or Doubt(e.key, None, e.seq, e.at, "crash")
+    draft.doubts[e.key] = doubt._replace(tries=doubt.tries + 1, retry=e.by, earlier=True)
 
 
 def _next_attempt(draft: Draft, key: str, attempt: int) -> Call | None:
@@ -224,5 +252,11 @@ def decided(draft: Draft, e: ApprovalDecided) -> None:
     if asked is not None and (asked.status, asked.args_digest) != ("pending", e.args_digest):
         raise IllegalEvent(f"what is decided is not what was asked about call {e.key}", key=e.key)
     draft.approvals[e.key] = Approval(e.key, e.attempt, e.args_digest, e.decision, e.seq, e.at, e.expires_at)
-    if e.decision == "denied" and call is not None:
-        _over(draft, call, e.seq, move(call, "deny", e.key), "denied", e.decided_by)
+    if e.decision != "denied" or call is None:
+        return
+    status = _move(draft, call, "deny") if e.earlier else move(call, "deny", e.key)
+    if status == "denied":
+        _over(draft, call, e.seq, status, "denied", e.decided_by)
+    else:
+        draft.keep(call._replace(status=status))
+        draft.doubts[e.key] = draft.doubts[e.key]._replace(retry="")

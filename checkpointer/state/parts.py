@@ -105,7 +105,11 @@ class Named(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """An uncertain call's place in the queue: `number` is its handle, `tries` how often settling it was tried."""
+    """A call's place in the queue: `number` is its handle, `tries` how often settling it was tried.
+
+    `retry` says by whose word it is to run again under the same key (`policy`, `person`), empty while it waits for one.
+    `earlier`: an attempt before the newest may have had its effect too, so what is known of the newest settles nothing.
+    """
 
     key: str
     number: int | None
@@ -115,6 +119,8 @@ class Doubt(NamedTuple):
     tries: int = 0
     escalated: bool = False
     told: bool = False
+    retry: str = ""
+    earlier: bool = False
 
 
 class Approval(NamedTuple):
@@ -160,9 +166,9 @@ class RunState:
     """All that a run's log says, up to event `seq`. Only `apply` makes one; see there.
 
     `live` are the calls that are not over, `over` the others, both by key; `waiting` the unanswered slots in their
-    order; `doubts` the uncertain calls; `watched` the newest completions of tools whose observations age, by tool and
-    arguments; `readings` the completions that say which files they read, by their seqs; `signatures` the newest call of
-    each signature; `named` what a caller's slot was filled with.
+    order; `doubts` the uncertain calls, and those that are to run again; `watched` the newest completions of tools
+    whose observations age, by tool and arguments; `readings` the completions that say which files they read, by their
+    seqs; `signatures` the newest call of each signature; `named` what a caller's slot was filled with.
     """
 
     seq: int = 0
@@ -240,6 +246,11 @@ class RunState:
     @property
     def uncertain(self) -> tuple[Call, ...]:
         return tuple(c for c in self.live.values() if c.status == "uncertain")
+
+    @property
+    def unsettled(self) -> tuple[Call, ...]:
+        """Every call that may have had an effect which no event confirms: open, uncertain, or about to run again."""
+        return tuple(c for c in self.live.values() if c.status != "accepted" or c.key in self.doubts)
 
     @property
     def completed(self) -> tuple[Call, ...]:

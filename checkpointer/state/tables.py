@@ -65,7 +65,22 @@ CALL: Final[Mapping[tuple[str, str], CallStatus]] = {
     ("denied", "join"): "accepted",
 }
 
+AGAIN: Final[Mapping[str, CallStatus]] = {
+    "complete": "accepted",
+    "done": "completed",
+    "partial": "completed",
+    "none": "failed",
+    "wait": "uncertain",
+    "escalate": "uncertain",
+    "tell": "uncertain",
+    "abandon": "abandoned",
+    "deny": "uncertain",
+}
+"""What also may follow while a call is accepted once more and an earlier attempt of it is in question: what became of
+that may be found out before it starts again, and not allowing another one ends no doubt.
+"""
+
 LIVE: Final = frozenset(("accepted", "open", "uncertain"))
 
-EDITION: Final = 1
+EDITION: Final = 2
 """Counts the changes of what `apply` does that no table and no field shows."""

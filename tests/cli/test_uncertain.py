@@ -15,7 +15,7 @@ from driving import Loop, call
 
 ITEM = {
     "handle", "about", "run", "id", "key", "tool", "arguments", "effect", "risk", "step", "attempt", "started", "since",
-    "reason", "error", "rule", "by", "evidence", "tries", "word", "escalated", "told", "overdue",
+    "reason", "error", "rule", "by", "evidence", "tries", "word", "retry", "escalated", "told", "overdue",
 }  # fmt: skip
 QUEUE = {"schema", "opened", "reconciled", "escalated", "oldest_s", "overdue", "uncertain", "problems"}
 

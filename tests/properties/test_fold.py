@@ -124,7 +124,8 @@ def _sound(state: RunState) -> None:
     live = {"accepted", "open", "uncertain"}
     assert all(c.status in live for c in state.live.values())
     assert all(c.status not in live for k, c in state.over.items() if k not in state.live)
-    assert {c.key for c in state.uncertain} == set(state.doubts)
+    assert {c.key for c in state.uncertain} <= set(state.doubts) <= {c.key for c in state.unsettled}
+    assert all(state.doubts[c.key].retry for c in state.unsettled if c.key in state.doubts and c.status != "uncertain")
     for waits in state.waiting.values():
         call = state.call(waits.key)
         assert call is not None
