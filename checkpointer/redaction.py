@@ -71,6 +71,7 @@ SHAPES: Final = (
         re.I,
     ),
 )  # fmt: skip
+_BY_WORDS = frozenset(("bearer token", "value of a header", "password in an address", "value of a secret's name"))
 NAMES: Final = frozenset(
     (
         "accesskey", "accesstoken", "apikey", "apitoken", "authorization", "authtoken", "clientsecret", "cookie",
@@ -98,6 +99,18 @@ class Rules(NamedTuple):
         if not shapes and not named and not self.extra:
             return value
         return _cleaned(value, shapes, self.extra, named)
+
+    def found(self, text: str, *, surely: bool) -> str:
+        """What kind of secret a text holds, empty where none is found. `surely`: only by shapes that need no word
+        beside them to be known.
+        """
+        lowered = text.lower()
+        for rule in SHAPES:
+            if surely and rule.name in _BY_WORDS:
+                continue
+            if any(n in lowered for n in rule.needles) and re.search(rule.pattern, text, rule.flags):
+                return rule.name
+        return "configured" if any(pattern.search(text) for pattern in self.extra) else ""
 
     def text(self, text: str) -> str:
         """A text without its secrets."""

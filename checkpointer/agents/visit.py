@@ -168,10 +168,11 @@ class Visit:
         return session
 
     def _warn(self, workspace: Workspace) -> None:
-        """What no undo can bring back is told to the person, once, as soon as they are there."""
+        """What no undo can bring back, and a secret that is kept now: the person is told once."""
+        from checkpointer.workspace.exposed import SAYS
         from checkpointer.workspace.reading.capture import NO_WAY_BACK
 
-        lost = [f"ckpt: {text}" for text in workspace.notices if text.endswith(NO_WAY_BACK)]
+        lost = [f"ckpt: {text}" for text in workspace.notices if text.endswith(NO_WAY_BACK) or SAYS in text]
         if lost:
             self._leave_warning("\n".join(lost))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from checkpointer import disk
 from checkpointer.errors import CheckpointerError, ReadOnlyStore
+from checkpointer.workspace import exposed
 from checkpointer.workspace import facts as facts_file
 from checkpointer.workspace.checkpoint import By, Checkpoint, CheckpointKind, Meta, Operation
 from checkpointer.workspace.entry import Entry
@@ -170,10 +171,10 @@ class Workspace:
             if label is not None and checkpoint.meta.label != label:
                 self.store.pin(checkpoint.number, label)
                 checkpoint = self.store.by_number(checkpoint.number)
-            if not created:
-                return Saved(checkpoint, False, present.tree, present.tree, present, settled)
-            then = self.store.salvaged(before) if before is not None else None
-            return Saved(checkpoint, True, then, present.tree, present, settled)
+            then = present.tree if not created else self.store.salvaged(before) if before is not None else None
+            saved = Saved(checkpoint, created, then, present.tree, present, settled)
+            self.notices += exposed.look(self.root, self.directory, saved) if created else ()
+            return saved
 
     def capture(
         self, meta: Meta, *, must_cover: Collection[bytes] = (), progress: Progress | None = None

@@ -538,6 +538,17 @@ def test_a_pattern_of_the_users_holds_for_hooks(player: Player, claude: Claude) 
     assert "[redacted: configured]" in player.world.ckpt("log").out
 
 
+def test_a_secret_that_an_agent_wrote_is_told_to_the_person_once(player: Player, claude: Claude) -> None:
+    claude.prompt("one")
+    claude.before("c1", command="make")
+    player.world.write("key.txt", "ghp_" + "a1" * 18)
+    claude.after("c1", command="make")
+    claude("Stop")
+    assert "key.txt (github token)" in claude.prompt("two")["systemMessage"]
+    assert claude.prompt("three") == {}
+    assert player.world.ckpt("status", "--json").json["protected"] is True
+
+
 def test_the_hook_log_is_bounded(tmp_path: Path) -> None:
     for n in range(400):
         diary.write(tmp_path, "claude", "Nonsense", f"{n} " + "z" * 1900)
