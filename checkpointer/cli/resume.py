@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from checkpointer.workspace.workspace import Workspace
 
 _WIDTH = 10
+_PATHS = 8
 
 
 @click.command(cls=Command)
@@ -98,13 +99,13 @@ def _go_on(call: Call, workspace: Workspace, resumed: Resumed, no_exec: bool) ->
     if call.out.json and waits:
         resumed.let_go()
         call.out.document(_document(resumed))
-        return 3 if resumed.uncertain else 0
+        return 3 if any(not item.retry for item in resumed.uncertain) else 0
     _report(call, resumed, waits)
     call.notices(workspace)
     if waits:
         resumed.let_go()
         _say_why_not(call, resumed)
-        return 3 if resumed.uncertain else 0
+        return 3 if any(not item.retry for item in resumed.uncertain) else 0
     if not resumed.command and not _own_way(resumed):
         resumed.let_go()
         raise Failed(
@@ -153,7 +154,7 @@ def _report(call: Call, resumed: Resumed, waits: bool) -> None:
         _row(say, "uncertain", f"{item.name} {item.words}{started}, {why_open(item)}")
         paths = next((one.differing for one in resumed.settled if one.key == item.key), ())
         if paths:
-            _row(say, "", f"differing: {' '.join(paths[:8])}{' ...' if len(paths) > 8 else ''}")
+            _row(say, "", f"differing: {' '.join(paths[:_PATHS])}{' ...' if len(paths) > _PATHS else ''}")
 
 
 def _row(say: Any, name: str, text: str) -> None:
@@ -163,7 +164,13 @@ def _row(say: Any, name: str, text: str) -> None:
 def _settled(one: Settled) -> str:
     name = f"u{one.number} {one.tool}" if one.number is not None else one.tool
     ends = {"retry": "it runs again", "complete": "it is over", "abandon": "given up", "unreported": "nothing to do"}
-    return f"{name}: {one.rule}; {ends.get(one.verdict, one.verdict)}"
+    said = f"{name}: {one.rule}; {ends.get(one.verdict, one.verdict)}"
+    if one.put_back:
+        more = " ..." if len(one.differing) > _PATHS else ""
+        said += (
+            f"; put back: {' '.join(one.differing[:_PATHS])}{more}, what stood there is in checkpoint {one.put_back}"
+        )
+    return said
 
 
 def _say_why_not(call: Call, resumed: Resumed) -> None:

@@ -36,10 +36,9 @@ def uncertain(call: Call, handle: str | None) -> int:
 
     workspace = call.workspace()
     found = queue.read(os.fspath(roster.runs_directory(workspace.directory)))
-    for info in roster.running(workspace.directory):
-        if info.mode == "driven" and info.alive == "dead" and info.open_steps:
-            cut = phrase.count(len(info.open_steps), "call")
-            call.out.note(f"note: {info.handle} died with {cut} open: ckpt resume {info.handle} looks into that")
+    for run in dict.fromkeys(item.handle for item in found.cut_off):
+        cut = phrase.count(sum(item.handle == run for item in found.cut_off), "call")
+        call.out.note(f"note: {run} ended with {cut} open: ckpt resume {run} looks into that")
     for run, problem in found.problems.items():
         call.out.note(f"note: run {run} cannot be read: {problem}")
     if handle is not None:
@@ -71,8 +70,12 @@ def named(items: list[Item], handle: str) -> Item:
 
 
 def _print(call: Call, found: Queue) -> None:
+    for item in found.cut_off:
+        at = f"  started {clock_of(item.started)}," if item.started else " "
+        call.out.line(f"   ?  {item.handle:>4}  {item.words}{at} cut off, and not looked into yet")
     if not found.items:
-        call.out.line("nothing is uncertain")
+        if not found.cut_off:
+            call.out.line("nothing is uncertain")
         return
     for item in found.items:
         call.out.line(line(call, item))
@@ -222,6 +225,7 @@ def _queue_document(found: Queue) -> dict[str, Any]:
         "oldest_s": {risk: round(age, 3) for risk, age in found.oldest().items()},
         "overdue": found.overdue,
         "uncertain": [document(item) for item in found.items],
+        "cut_off": [document(item) for item in found.cut_off],
         "problems": found.problems,
     }
 

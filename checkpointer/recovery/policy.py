@@ -23,6 +23,9 @@ from checkpointer.tools import Absent, Conflict, Finding, Match, Unknown
 MARGIN: Final = timedelta(minutes=5)
 """A key is trusted at most this much less long than its receiver keeps it (a tenth of that time, if shorter)."""
 
+UNKNOWN: Final = "its outcome is unknown"
+"""What a compensation came to that was cut off itself."""
+
 TWICE: Final = "if it runs again, this may happen twice"
 
 
@@ -267,6 +270,8 @@ def _conflict(case: Case, fields: Mapping[str, Any], rule: str) -> Judgement:
 
 
 def _compensated(case: Case) -> Judgement:
+    if case.compensated.startswith(UNKNOWN):
+        return _person(case, "nobody knows whether it was taken back", compensation=case.compensated)
     if case.compensated != "done":
         return _person(case, "taking it back did not work", compensation=case.compensated)
     return Judgement(

@@ -25,7 +25,7 @@ from checkpointer.events import (
 )
 from checkpointer.log import JsonlLog, JsonlRuns, Writable, open_letter
 from checkpointer.machine import moment
-from checkpointer.recovery.word import SAID
+from checkpointer.recovery.word import SAID, lives
 from checkpointer.replay import Counters, replay
 from checkpointer.snapshot import Snapshots
 from checkpointer.state import Call, RunState
@@ -92,13 +92,15 @@ class Item:
 @dataclass
 class Queue:
     """Counts over all runs read. `oldest` is in seconds, by risk; `overdue` names what is open for longer than its
-    tool allows.
+    tool allows. `cut_off` are calls that began, and whose run nobody owns any more: no question yet, for nobody has
+    looked into them.
     """
 
     opened: int = 0
     reconciled: int = 0
     escalated: int = 0
     items: list[Item] = field(default_factory=list)
+    cut_off: list[Item] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
 
     def oldest(self, now: datetime | None = None) -> dict[str, float]:
@@ -160,7 +162,9 @@ def read(directory: str) -> Queue:
         log = runs.log(run)
         try:
             _count(queue, log)
-            queue.items += items(log, replay(log).state)
+            state = replay(log).state
+            queue.items += items(log, state)
+            queue.cut_off += cut_off(log, state)
         except CheckpointerError as e:
             queue.problems[run] = e.message
         finally:
@@ -204,6 +208,16 @@ def items(log: Writable, state: RunState, now: datetime | None = None) -> list[I
     asked = [call for call in state.live.values() if call.key in state.doubts]
     found = ((call, _item(log, state, call, verdicts.get(call.key), at)) for call in asked)
     return [replace(item, word=words.get((call.key, call.attempt), "")) for call, item in found]
+
+
+def cut_off(log: Writable, state: RunState) -> list[Item]:
+    """The calls that may have had an effect, and were cut off with their owner: whoever takes the run up looks into
+    them.
+    """
+    begun = [call for call in state.open if call.effect != "read" and call.key not in state.doubts]
+    if not begun or (state.status == "owned" and lives(state)):
+        return []
+    return [_item(log, state, call, None, datetime.now(UTC)) for call in begun]
 
 
 def _words(log: Writable) -> dict[tuple[str, int], str]:

@@ -28,7 +28,7 @@ from checkpointer.events import (
 from checkpointer.log import Pen
 from checkpointer.recovery import evidence
 from checkpointer.recovery.case import Case, Choice, Judgement
-from checkpointer.recovery.policy import judge
+from checkpointer.recovery.policy import UNKNOWN, judge
 from checkpointer.state import Call, RunState
 from checkpointer.tools import Absent, Conflict, Finding, Match, NoEffect, Tool, Unknown
 from checkpointer.workspace.workspace import Workspace
@@ -41,6 +41,8 @@ class Files(Protocol):
 
     workspace: Workspace
 
+    @property
+    def newest(self) -> int: ...
     def now(self) -> dict[str, Any]: ...
     def verified(self) -> dict[str, Any]: ...
     def before(self) -> list[WorkspaceChanged]: ...
@@ -78,7 +80,7 @@ class Scene:
 @dataclass(frozen=True)
 class Settled:
     """What was decided about one call. `number` is its handle (`u1`), `differing` the paths that a call on files left
-    other than they were.
+    other than they were; `put_back` is the checkpoint that holds these, where they are as at its start again.
     """
 
     key: str
@@ -88,6 +90,7 @@ class Settled:
     number: int | None = None
     by: str = "policy"
     differing: tuple[str, ...] = ()
+    put_back: int = 0
 
 
 def settle(scene: Scene, keys: Collection[str] | None = None) -> list[Settled]:
@@ -181,25 +184,31 @@ def _one(scene: Scene, call: Call) -> Settled | None:
     doubt = scene.pen.state.doubts.get(call.key)
     number = doubt.number if doubt is not None else None
     changed: list[WorkspaceChanged] = []
-    looked = False
+    looked, kept = False, 0
     if case.files is not None and case.files.equal is False:
-        changed, looked = _keep_present(scene, start, case, verdict), True
+        (changed, kept), looked = _keep_present(scene, start, case, verdict), True
     elif case.files is not None and case.files.equal and verdict.verdict == "retry":
         changed, looked = scene.files.before(), True
     _write(scene, call, verdict, changed, looked)
     differing = case.files.differing if case.files is not None else ()
-    return Settled(call.key, call.tool, verdict.verdict, verdict.rule, number, verdict.by, differing)
+    return Settled(call.key, call.tool, verdict.verdict, verdict.rule, number, verdict.by, differing, kept)
 
 
-def _keep_present(scene: Scene, start: evidence.Start, case: Case, verdict: Judgement) -> list[WorkspaceChanged]:
-    """The files as they are go into a checkpoint; then, if so judged, those of the start come back."""
+def _keep_present(
+    scene: Scene, start: evidence.Start, case: Case, verdict: Judgement
+) -> tuple[list[WorkspaceChanged], int]:
+    """The files as they are go into a checkpoint; then, if so judged, those of the start come back. Gives its number
+    too, if they did.
+    """
     assert case.files is not None
-    changed = scene.files.left(start.step if case.files.explained else "")
+    changed, kept = scene.files.left(start.step if case.files.explained else ""), 0
     if verdict.act == "put back" and case.files.start is not None:
+        holds = scene.files.newest
         with contextlib.suppress(NothingToDo):
             scene.files.workspace.restore(case.files.start, by="person" if verdict.by == "person" else "watch")
+            kept = holds
         changed += scene.files.before()
-    return changed
+    return changed, kept
 
 
 def _write(scene: Scene, call: Call, verdict: Judgement, changed: Sequence[WorkspaceChanged], looked: bool) -> None:
@@ -276,6 +285,8 @@ def _compensate(scene: Scene, call: Call, tool: Tool, case: Case) -> str:
     key = f"{call.key}/c{call.attempt}"
     before = scene.call(key)
     if before is not None:
+        if before.status in ("open", "uncertain"):
+            return UNKNOWN
         return "done" if before.status == "completed" else "it was tried before"
     files = scene.files.now()
     scene.pen.ensure()
@@ -302,7 +313,7 @@ def _compensate(scene: Scene, call: Call, tool: Tool, case: Case) -> str:
         said = _words(e)
         ending = ToolCallCompleted(key=key, effect="none", failed=True, result=said, context=call.context, **files)
     except Exception as e:
-        said = f"its outcome is unknown: {_words(e)}"
+        said = f"{UNKNOWN}: {_words(e)}"
         number = None
         with contextlib.suppress(CheckpointerError):
             number = scene.files.open_question()

@@ -73,7 +73,7 @@ def deliver(log: Writable, choose: Callable[[RunState], Sequence[AnyEvent]]) -> 
     """
     state = catch_up(log).state
     chosen = choose(state)
-    if state.status == "owned" and _lives(state):
+    if state.status == "owned" and lives(state):
         world = machine.World()
         for event in chosen:
             event = event.model_copy(update={"id": event.id or world.event_id()})
@@ -95,7 +95,7 @@ def _open(state: RunState, key: str) -> Call:
     return call
 
 
-def _lives(state: RunState) -> bool:
+def lives(state: RunState) -> bool:
     """May the owner still append what lies in its inbox?"""
     assert state.owner is not None
     world = machine.World()

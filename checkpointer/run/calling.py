@@ -339,5 +339,8 @@ def _storable(value: Any) -> Any:
     """A result as a log can hold it: what is no JSON value is kept as its `repr`."""
     try:
         return canon.freeze(value)
-    except canon.NotJson:
-        return repr(value)
+    except (canon.NotJson, RecursionError):
+        try:
+            return repr(value)
+        except Exception as e:  # it ran, and that is what counts
+            return f"a {type(value).__name__} that cannot be shown ({type(e).__name__})"

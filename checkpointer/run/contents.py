@@ -91,7 +91,18 @@ class Contents:
         said = state.context(name)
         turns = {m.slot[0] for m in said if m.slot is not None}
         events = self.load({m.source for m in said if m.source} | turns)
-        return [_plain(m, events, self) for m in said]
+        return [self._found_out(m, state, events) or _plain(m, events, self) for m in said]
+
+    def _found_out(self, m: Message, state: RunState, events: dict[int, AnyEvent]) -> dict[str, Any] | None:
+        """What became of a call that the model was told nobody knows of; None for any other message."""
+        event, call = events.get(m.source), state.call(m.key) if m.key is not None else None
+        if m.role != "user" or not isinstance(event, ToolCallCompleted) or call is None:
+            return None
+        said, _ = result(event)
+        words = "" if said is ABSENT else f": {said if isinstance(said, str) else canon.dumps(said).decode()}"
+        happened = "it did not happen" if event.effect == "none" else "it happened"
+        content = f"It was found out what became of {call.tool}, which nobody knew: {happened}{words}"
+        return {"role": "user", "content": content, "trust": m.trust, "seq": m.seq}
 
 
 def call_name(turn: ModelTurn, slot: Place) -> str:

@@ -337,7 +337,7 @@ def _take_up(wanted: Wanted, held: _Held) -> None:
             desk.append(*events)
         run.notices += notes
     desk.take_up()
-    settling.settle(desk)
+    run.notices += [words for one in settling.settle(desk) if (words := settling.put_back(one))]
     desk.take_up()
     if resumed and (desk.state.readings or desk.state.watched.entries()):
         from checkpointer.run import freshness

@@ -64,11 +64,12 @@ class Resumed:
     @property
     def blocked(self) -> list[Item]:
         """The questions without whose answer the command must not be started."""
+        open_ = [i for i in self.uncertain if not i.retry]
         if self.state.mode == "observed":
-            return [i for i in self.uncertain if i.risk == "high"]
+            return [i for i in open_ if i.risk == "high"]
         if self.state.on_uncertain == "tell":
             return []
-        return [i for i in self.uncertain if i.effect == "workspace" or i.escalated or not i.strategies]
+        return [i for i in open_ if i.effect == "workspace" or i.escalated or not i.strategies]
 
     def let_go(self) -> None:
         """Give the run up again: whoever is started next claims it."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from checkpointer.recovery import Settled
 
 
+_SHOWN = 8
+
+
 def settle(desk: Desk, key: str | None = None) -> list[Settled]:
     """Give verdicts on every call that was cut off, or on one. Raises `NeedsPerson` where a person must decide.
 
@@ -36,6 +39,17 @@ def settle(desk: Desk, key: str | None = None) -> list[Settled]:
     for call in left:
         _tell(desk, call)
     return said
+
+
+def put_back(one: Settled) -> str:
+    """For people: which files are as at the start of a call again, and where what stood there is kept; else empty."""
+    if not one.put_back:
+        return ""
+    more = f" and {len(one.differing) - _SHOWN} more" if len(one.differing) > _SHOWN else ""
+    return (
+        f"{one.tool} was cut off and runs again: {', '.join(one.differing[:_SHOWN])}{more} "
+        f"as at its start; what stood there is in checkpoint {one.put_back}"
+    )
 
 
 def _tell(desk: Desk, call: Call) -> None:

@@ -151,7 +151,10 @@ def completed(draft: Draft, e: ToolCallCompleted) -> None:
         draft.doubts.pop(e.key, None)
         draft.keep(call._replace(status=status, outcome=e.effect, source=e.source, proven=True))
     else:
+        doubt = draft.doubts.get(e.key)
         _over(draft, call, e.seq, status, e.effect, e.source, e.trust)
+        if doubt is not None and doubt.told:  # what the model was told is not the last word
+            draft.say(call.context, e.seq, "user", e.trust, e.seq, e.key)
 
 
 def _may_be_checked_again(call: Call) -> bool:

@@ -17,7 +17,7 @@ ITEM = {
     "handle", "about", "run", "id", "key", "tool", "arguments", "effect", "risk", "step", "attempt", "started", "since",
     "reason", "error", "rule", "by", "evidence", "tries", "word", "retry", "escalated", "told", "overdue",
 }  # fmt: skip
-QUEUE = {"schema", "opened", "reconciled", "escalated", "oldest_s", "overdue", "uncertain", "problems"}
+QUEUE = {"schema", "opened", "reconciled", "escalated", "oldest_s", "overdue", "uncertain", "cut_off", "problems"}
 
 
 def test_a_word_for_a_run_that_is_owned_goes_through_its_inbox(world: World) -> None:
@@ -26,7 +26,7 @@ def test_a_word_for_a_run_that_is_owned_goes_through_its_inbox(world: World) -> 
     loop = Loop(world, *script)
     tell = json.dumps({"on_uncertain": "tell"})
     loop.die("pay-after", OPEN=tell)
-    assert "died with 1 call open: ckpt resume r1" in world.ckpt("uncertain").err
+    assert "ended with 1 call open: ckpt resume r1" in world.ckpt("uncertain").err
     os.mkfifo(world.base / "gate")
     child = loop.popen(OPEN=tell)
     try:

@@ -57,6 +57,19 @@ class Crash:
                 os._exit(3)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
 
+    def dies_again(self) -> int:
+        """Open the run in a child whose tools die as they did; its exit status."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with living_in(self.world):
+                    os.environ["DIES"] = "1"
+                    with open_run(".", run_id="one", tools=[self.tool]):
+                        pass
+            finally:
+                os._exit(3)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
     def again(self, tool: Tool | None = None, **options: Any) -> Any:
         """Open the run, make what calls are left, and give the result that the model is told."""
         with living_in(self.world), open_run(".", run_id="one", tools=[tool or self.tool], **options) as run:

@@ -11,7 +11,7 @@ import pytest
 from crashing import Crash, living_in, perhaps_die
 from harness.world import World
 
-from checkpointer import NeedsPerson, NoEffect, decide, open_run, tool
+from checkpointer import NeedsPerson, NoEffect, Unknown, decide, open_run, tool
 from checkpointer.recovery import word
 from checkpointer.run.branching import unknown_outcomes
 from checkpointer.run.desk import Ask, Deny
@@ -152,3 +152,87 @@ def test_a_persons_word_comes_before_the_next_attempt(held: list[Crash]) -> None
     word.give(one.log(), one.state().unsettled[0].key, "happened", result="it did")
     assert one.again(payer(held)) == "it did"
     assert len(one.ledger()) == 1
+
+
+def test_a_model_that_was_told_of_the_doubt_is_told_of_its_end(world: World) -> None:
+    held: list[Crash] = []
+    lost: dict[str, Any] = {"policy": "person"}
+    held.append(Crash(world, payer(held, **lost), order=7))
+    one = held[0]
+    one.die(on_uncertain="tell")
+    assert "Do not repeat it" in one.again(payer(held, **lost), on_uncertain="tell")
+    word.give(one.log(), one.state().unsettled[0].key, "happened", result={"receipt": 12})
+    with living_in(world), open_run(".", run_id="one", tools=[payer(held, **lost)], on_uncertain="tell") as run:
+        last = run.context()[-1]
+    assert last["role"] == "user"
+    assert last["content"].endswith('pay, which nobody knew: it happened: {"receipt":12}')
+
+
+def test_what_was_cut_off_and_not_looked_into_is_listed(held: list[Crash]) -> None:
+    world = held[0].world
+    said = world.ckpt("uncertain")
+    assert "pay(order=7)" in said.out
+    assert "cut off, and not looked into yet" in said.out
+    assert "ckpt resume one looks into that" in said.err or "ckpt resume r1 looks into that" in said.err
+    (item,) = world.ckpt("uncertain", "--json").json["cut_off"]
+    assert item["tool"] == "pay"
+
+
+def test_a_result_that_cannot_be_shown_is_a_result(world: World) -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise ValueError("no")
+
+    deep: list[Any] = []
+    for _ in range(5_000):
+        deep = [deep]
+
+    @tool(effect="external", policy="person", touches_files=False)
+    def pay(order: int) -> Any:
+        return Shy() if order == 1 else deep
+
+    with living_in(world), open_run(".", run_id="one", tools=[pay]) as run:
+        for order in (1, 2):
+            answer = run.call(pay, {"order": order}, slot=f"pay {order}")
+            assert answer.status == "completed"
+            assert "cannot be shown" in answer.result
+
+
+def test_files_that_are_put_back_are_named_with_what_stood_there(world: World) -> None:
+    @tool(effect="workspace")
+    def write(text: str) -> str:
+        with open("a", "a") as f:
+            f.write(text)
+        perhaps_die()
+        return "written"
+
+    world.write("a", "one\n")
+    one = Crash(world, write, text="two\n")
+    one.die()
+    world.write("a", "one\ntwo\nmine\n")
+    with living_in(world), open_run(".", run_id="one", tools=[write]) as run:
+        (said,) = [text for text in run.notices if "write was cut off" in text]
+    assert "a as at its start" in said
+    number = said.rpartition(" ")[2]
+    assert world.ckpt("cat", number, "a").out == "one\ntwo\nmine\n"
+
+
+def test_a_compensation_that_was_cut_off_is_not_called_failed(world: World) -> None:
+    one: list[Crash] = []
+
+    def take_back(arguments: dict[str, Any], key: str | None) -> None:
+        one[0].enter(back=arguments["order"])
+        perhaps_die()
+
+    @tool(effect="external", reconcile=lambda a, key: Unknown("?"), compensate=take_back, touches_files=False)
+    def pay(order: int) -> str:
+        one[0].enter(order=order)
+        perhaps_die()
+        return "paid"
+
+    one.append(Crash(world, pay, order=7))
+    one[0].die()
+    assert one[0].dies_again() == 9
+    with pytest.raises(NeedsPerson, match="nobody knows whether it was taken back"):
+        one[0].again()
+    assert len(one[0].ledger()) == 2
