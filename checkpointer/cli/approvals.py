@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _LONG = 200
+_EARLIER = "an attempt before this one may have happened; denied, that stays in question (ckpt uncertain)"
 
 
 @click.command(cls=Command)
@@ -105,6 +106,8 @@ def _when(one: Question) -> str:
     from datetime import UTC, datetime
 
     asked = f"asked {phrase.clock(one.asked)}" if one.asked else "asked"
+    if one.earlier:
+        asked += ", attempt 1 may have happened" if one.attempt == 2 else ", an earlier attempt may have happened"
     if one.answered:
         return f"{asked}; {one.answered}, and the run has not looked yet"
     if one.expired:
@@ -121,6 +124,7 @@ def _print_one(call: Call, one: Question) -> None:
         ("question", one.text),
         ("tool", f"{one.tool} ({one.effect}, {one.risk} risk)"),
         ("attempt", str(one.attempt) if one.attempt > 1 else ""),
+        ("earlier", _EARLIER if one.earlier else ""),
         ("key", one.key),
         ("when", _when(one)),
     ]
@@ -190,6 +194,7 @@ def document(one: Question) -> dict[str, Any]:
         "effect": one.effect,
         "risk": one.risk,
         "attempt": one.attempt,
+        "earlier": one.earlier,
         "question": one.text or None,
         "asked": phrase.stamp(one.asked) if one.asked else None,
         "expires": phrase.stamp(one.expires) if one.expires else None,

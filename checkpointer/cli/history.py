@@ -17,6 +17,7 @@ from checkpointer.cli.difference import print_patches
 from checkpointer.cli.listing import Row
 from checkpointer.cli.titles import Title, titles
 from checkpointer.errors import Usage
+from checkpointer.run import roster
 from checkpointer.workspace.entry import Entry, below, show
 from checkpointer.workspace.undoing.timeline import Timeline
 
@@ -50,6 +51,8 @@ def log(
     timeline = workspace.timeline()
     named = titles(workspace)
     known = {r for c in timeline.checkpoints for r in c.meta.runs} | {title.run for title in named.values()}
+    if run is not None and run not in known and run in roster.names(workspace.directory):
+        run = roster.read(workspace.directory, run).handle  # a run's own name, then
     if run is not None and run not in known:
         raise Usage(f"no checkpoint here belongs to run {run}", next=("ckpt log",))
     found = chain(listing.rows(timeline, named, every=checkpoints), listing.kept(workspace))

@@ -118,9 +118,15 @@ def _check(source: Workspace, log: JsonlLog, now: RunState, parent: str) -> None
     unknown = {call.key for call in unknown_outcomes(now)}
     if unknown:
         items = {item.key: item for item in queue.items(log, now) if item.key in unknown}
+        cut = [item for item in queue.cut_off(log, now) if item.key in unknown]
+        items.update((item.key, item) for item in cut)
         words = ", ".join(f"{one.name} {one.words}" for one in items.values()) or ", ".join(sorted(unknown))
         names = [one.name for one in items.values()]
-        ways = tuple(f"ckpt settle {name} --happened|--did-not-happen" for name in names) if known is None else ()
+        ways: tuple[str, ...] = ()
+        if known is None:
+            asked = [one.name for one in items.values() if one not in cut]
+            ways = tuple(f"ckpt settle {name} --happened|--did-not-happen" for name in asked)
+            ways = (f"ckpt resume {parent}", *ways) if cut or not ways else ways
         raise NeedsPerson(
             f"nobody knows whether {parent} did this: {words}; a fork would not know whether it is in the world",
             kept="nothing was written",

@@ -26,7 +26,7 @@ class Question:
     """A call that may not run before somebody decides. `run` is its run's own name, `handle` the short one.
 
     `answered` is a decision that lies in the inbox of the run's owner; `expired` says that its time has passed: it is
-    asked again when the run goes on.
+    asked again when the run goes on. `earlier`: an attempt before this one may have happened.
     """
 
     run: str
@@ -42,6 +42,7 @@ class Question:
     expires: datetime | None
     expired: bool
     answered: str = ""
+    earlier: bool = False
 
     @property
     def name(self) -> str:
@@ -162,6 +163,7 @@ def _question(
         expires=expires,
         expired=expires is not None and expires <= now,
         answered=answers.get((asked.key, asked.attempt), ""),
+        earlier=asked.key in state.doubts,
     )
 
 

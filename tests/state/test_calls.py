@@ -234,7 +234,7 @@ def test_what_is_told_is_answered_once() -> None:
     script.reconciled("pay-1", "tell")
     script.model(content="I see")
     script.done("pay-1", source="person")
-    assert [m.role for m in script.pen.state.context()] == ["model", "tool", "model"]
+    assert [m.role for m in script.pen.state.context()] == ["model", "tool", "model", "user"], "and its end, once"
     assert not script.pen.state.doubts
 
 
