@@ -106,7 +106,12 @@ def claim(current: Owner, witness: Witness, *, take_over: bool) -> After:
         return "crash"
     who = f"process {current.holder.pid}"
     if not witness.expired:
-        raise Busy(f"{who} owns this run", kept="nothing was written", liveness=witness.liveness)
+        raise Busy(
+            f"{who} owns this run",
+            kept="nothing was written",
+            next=(f"once {who} has ended, the same again",),
+            liveness=witness.liveness,
+        )
     if not take_over:
         raise Busy(
             f"{who} owned this run and has not been heard of; nobody can say that it is dead",

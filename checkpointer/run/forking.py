@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpointer import disk, home, machine, record
-from checkpointer.errors import Damaged, Failed, IllegalEvent, NeedsPerson, Usage
+from checkpointer.errors import Damaged, Failed, IllegalEvent, NeedsPerson, NothingToDo, Usage
 from checkpointer.events import AnyEvent, LogRef, RunReleased, RunStarted, WorkspaceChanged
 from checkpointer.log import JsonlLog, JsonlRuns, claim
 from checkpointer.places import Place, imported
@@ -158,8 +158,13 @@ def _finish(there: Place, root: bytes, log: JsonlLog, at: Cut, checkpoint: Check
         begun = first.event if first is not None else None
         same = isinstance(begun, RunStarted) and begun.fork_of == LogRef(run=log.run, seq=at.seq, sum=at.sum)
         empty = not os.path.lexists(root) or (os.path.isdir(root) and not os.listdir(root))
-        if not same or not empty or not isinstance(begun, RunStarted):
+        if not same or not isinstance(begun, RunStarted):
             continue
+        if not empty:
+            raise NothingToDo(
+                f"{show(root)} is this fork already: {name}, from checkpoint {checkpoint.number}",
+                next=(f"ckpt -C {show(root)} resume {name}",),
+            )
         workspace = home.open_place(there)
         with Copy(root) as copy:
             tip = workspace.store.tip()

@@ -359,6 +359,7 @@ def test_the_command_says_what_it_did(place: World) -> None:
     for words in (("@t9",), ("@later", "more"), ()):
         place.ckpt("fork", "r1", *words, *([str(place.base / "q")] if words == ("@t9",) else []), ok=2)
     assert place.ckpt("fork", "r1", str(place.base / "x"), "--json", ok=2).error["code"] == "usage"
+    assert "is this fork already" in place.ckpt("fork", "r1", "@later", str(place.base / "y"), ok=1).err
     assert "for a person" in place.ckpt("fork", "r1", str(place.base / "q"), ok=3, env={"CKPT_RUN": "r1"}).err
     assert not (place.base / "q").exists()
 
