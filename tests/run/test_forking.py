@@ -15,7 +15,7 @@ from harness.crashing import killed_everywhere
 from harness.world import World
 
 from checkpointer import Ask, Busy, NeedsPerson, NoEffect, home, open_run, tool
-from checkpointer.errors import Usage
+from checkpointer.errors import NothingToDo, Usage
 from checkpointer.events import AnyEvent, RunStarted
 from checkpointer.log import JsonlLog, catch_up
 from checkpointer.run import forking
@@ -284,7 +284,7 @@ def test_directories_that_cannot_be_taken(place: World) -> None:
     assert sorted(place.base.rglob("*")) == there
     (place.base / "empty").mkdir()
     assert (Path(os.fsdecode(forked(place, "empty").root)) / "f").read_text() == "x"
-    with pytest.raises(Usage, match="something else"):
+    with pytest.raises(NothingToDo, match="this fork already"):
         forked(place, "empty")
 
 
