@@ -554,8 +554,8 @@ def test_line_ends_do_not_matter_where_sizes_agree(make: Callable[..., Project])
 
 def converted(project: Project, attributes: str, where: str = ".gitattributes") -> None:
     """Files of two kinds, of which a filter that keeps sizes makes other blobs for one kind."""
-    project.git("config", "filter.rot.clean", "tr a-z b-za")
-    project.git("config", "filter.rot.smudge", "tr b-za a-z")
+    project.git("config", "filter.lfs.clean", "tr a-z b-za")
+    project.git("config", "filter.lfs.smudge", "tr b-za a-z")
     if where == "configured":
         where = "../home/attributes"
         project.git("config", "core.attributesFile", "~/attributes")
@@ -571,15 +571,15 @@ def converted(project: Project, attributes: str, where: str = ".gitattributes") 
 @pytest.mark.parametrize(
     ("attributes", "where"),
     [
-        ("*.rot filter=rot", ".gitattributes"),
-        ("*.rot\tfilter=rot diff", ".git/info/attributes"),
-        ("*.ROT filter=rot", "configured"),
-        ("[attr]odd filter=rot\n*.rot odd", ".gitattributes"),
-        ('"*.r\\157t" filter=rot', ".gitattributes"),
-        ("f?.rot filter=rot", "p/.gitattributes"),
-        ("p/** filter=rot\n*.py -filter", ".gitattributes"),
-        ("/p/*.rot filter=rot", ".gitattributes"),
-        ("**/f*.rot filter=rot", ".gitattributes"),
+        ("*.rot filter=lfs", ".gitattributes"),
+        ("*.rot\tfilter=lfs diff", ".git/info/attributes"),
+        ("*.ROT filter=lfs", "configured"),
+        ("[attr]odd filter=lfs\n*.rot odd", ".gitattributes"),
+        ('"*.r\\157t" filter=lfs', ".gitattributes"),
+        ("f?.rot filter=lfs", "p/.gitattributes"),
+        ("p/** filter=lfs\n*.py -filter", ".gitattributes"),
+        ("/p/*.rot filter=lfs", ".gitattributes"),
+        ("**/f*.rot filter=lfs", ".gitattributes"),
     ],
 )
 def test_what_a_filter_touches_is_read(make: Callable[..., Project], attributes: str, where: str) -> None:
@@ -590,16 +590,57 @@ def test_what_a_filter_touches_is_read(make: Callable[..., Project], attributes:
     plain = project.size("p/f1.py", "p/f2.py")
     read = whole(project).bytes_read
     assert read >= project.size("p/f0.rot", "p/f1.rot", "p/f2.rot")
-    if where in (".git/info/attributes", "configured") or attributes == "*.rot filter=rot":
+    if where in (".git/info/attributes", "configured") or attributes == "*.rot filter=lfs":
         everything = sum(os.lstat(os.path.join(d, f)).st_size for d, f in _files(project.root))
         assert read == everything - plain, "others are not"
 
 
+def scrubbed(project: Project) -> None:
+    """One file of many is another blob than its bytes, of the same size, and no attribute says so any more."""
+    project.git("config", "filter.scrub.clean", "sed s/hunter2/XXXXXXX/")
+    project.write("a0.cfg", b"nothing")
+    project.write("b.cfg", b"hunter2")
+    os.utime(project.path / "b.cfg", (1e9, 1e9))  # git reads again what is as young as its index
+    project.write(".gitattributes", b"*.cfg filter=scrub\n")
+    project.commit()
+    (project.path / ".gitattributes").unlink()
+    project.commit()
+    project.pack()
+    assert project.git("cat-file", "blob", ":b.cfg") == b"XXXXXXX"
+
+
+def replaced(project: Project) -> None:
+    (name,) = project.git("hash-object", "-w", "--stdin", given=b"r" * 100).split()
+    project.git("replace", project.git("rev-parse", ":a/x/f1.py").decode().strip(), name.decode())
+    (project.path / "a/x/f1.py").unlink()
+    project.git("checkout", "--", "a/x/f1.py")
+    project.settle()
+    project.git("update-index", "-q", "--refresh")
+
+
+def replaced_and_packed(project: Project) -> None:
+    replaced(project)
+    project.git("pack-refs", "--all")
+
+
+@pytest.mark.parametrize("change", [scrubbed, replaced, replaced_and_packed])
+def test_where_a_blob_may_be_another_one_everything_is_read(
+    project: Project, change: Callable[[Project], None]
+) -> None:
+    change(project)
+    read_in_full(project)
+
+
+def test_where_the_environment_says_more_everything_is_read(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "0")
+    read_in_full(project)
+
+
 def test_attributes_that_are_there_no_more_show_in_the_first_of_a_kind(make: Callable[..., Project]) -> None:
     project = make()
-    converted(project, "*.rot filter=rot", ".git/info/attributes")
+    converted(project, "*.rot filter=lfs", ".git/info/attributes")
     (project.path / ".git/info/attributes").unlink()
-    project.git("config", "--remove-section", "filter.rot")
+    project.git("config", "--remove-section", "filter.lfs")
     whole(project, project.size("p/f0.py", "p/f0.rot", "p/f1.rot", "p/f2.rot"))
 
 

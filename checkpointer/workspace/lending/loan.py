@@ -64,7 +64,7 @@ def offered(root: bytes, limit: int, started_ns: int) -> Loan | None:
     with contextlib.suppress(OSError, ValueError):
         root = os.path.realpath(root)
         git = git_above(root)
-        if git is None or object_format(git) != "sha1":
+        if git is None or object_format(git) != "sha1" or _replaced(git):
             return None
         directory = os.path.join(git.common, b"objects", b"pack")
         if not any(name.endswith(b".idx") for name in os.listdir(directory)):
@@ -81,6 +81,15 @@ def offered(root: bytes, limit: int, started_ns: int) -> Loan | None:
             return Loan(index, offers, tracked, packs)
         packs.close()
     return None
+
+
+def _replaced(git: GitDir) -> bool:
+    """Does the repository have objects that stand for others? A file may then be another blob than its index names."""
+    loose = os.path.join(git.common, b"refs", b"replace")
+    if os.path.lexists(loose) and (not os.path.isdir(loose) or os.listdir(loose)):
+        return True
+    packed = read_plain(os.path.join(git.common, b"packed-refs"), limit=LARGEST, follow=True)
+    return b" refs/replace/" in (packed or b"")
 
 
 def _files(git: GitDir, index: bytes, written: int, prefix: bytes, limit: int) -> tuple[Offers, set[bytes], int]:

@@ -173,6 +173,7 @@ class _Reader:
         self.excludes: bytes | None = None
         self.attributes: bytes | None = None
         self.attributes_tree = False
+        self.filters = False
         self.of_worktree = False
 
     def read(self, path: bytes, depth: int = 0) -> None:
@@ -189,6 +190,8 @@ class _Reader:
                 self.excludes = _expanded(value, self.environment)
             elif key == b"core.attributesfile":
                 self.attributes = _expanded(value or b"", self.environment)
+            elif key.startswith(b"filter.") and key.endswith((b".clean", b".process")):
+                self.filters = self.filters or not key.startswith(b"filter.lfs.")
             elif key == b"attr.tree":
                 self.attributes_tree = True
             elif key == b"extensions.worktreeconfig":
@@ -266,12 +269,16 @@ def excludes_file(git: GitDir | None = None, environment: Environment | None = N
 def attributes_files(git: GitDir, environment: Environment | None = None) -> list[bytes]:
     """The files with attributes of a repository that lie outside its work tree. They need not exist.
 
-    Raises ValueError, OSError where that cannot be told: the configuration cannot be read, or a tree says them too.
+    Raises ValueError, OSError where they do not tell all: the configuration cannot be read, the environment or a tree
+    says more, or there are filters - of which a file may be the work that no attribute names any more. Those of LFS are
+    none: what they make has another size.
     """
     environment = os.environb if environment is None else environment
+    if any(name.startswith((b"GIT_CONFIG", b"GIT_ATTR")) for name in environment):
+        raise ValueError("a configuration in the environment")
     reader = _read(git, environment)
-    if reader.attributes_tree:
-        raise ValueError("attributes in a tree")
+    if reader.attributes_tree or reader.filters:
+        raise ValueError("attributes in a tree, or filters")
     own = reader.attributes if reader.attributes is not None else _xdg(b"attributes", environment)
     found = [os.path.join(directory, b"info", b"attributes") for directory in {git.common, git.path}]
     if own and b"\0" not in own:
@@ -280,7 +287,12 @@ def attributes_files(git: GitDir, environment: Environment | None = None) -> lis
 
 
 def object_format(git: GitDir) -> Literal["sha1", "sha256"]:
-    """How the repository names its objects. Raises ValueError, OSError where its configuration cannot be read."""
+    """How the repository names its objects. Raises ValueError, OSError where its configuration cannot be read, and for
+    one whose references are not in files.
+    """
     text = read_plain(os.path.join(git.common, b"config"), limit=_LIMIT, follow=True) or b""
-    found = [value for key, value in _Parser(text).pairs() if key == b"extensions.objectformat"]
+    pairs = list(_Parser(text).pairs())
+    if any(key == b"extensions.refstorage" and value != b"files" for key, value in pairs):
+        raise ValueError("references in another form")
+    found = [value for key, value in pairs if key == b"extensions.objectformat"]
     return "sha256" if found and found[-1] == b"sha256" else "sha1"
