@@ -138,6 +138,7 @@ def _size(text: str) -> int:
 
 
 def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
+    from checkpointer.run import leftoff
     from checkpointer.workspace.shadow import retention
     from checkpointer.workspace.undoing.cut import may_begin, needed_from
 
@@ -154,6 +155,7 @@ def _collect(call: Call, chosen: dict[str, int], dry_run: bool) -> int:
             now=datetime.now(UTC),
             may_cut=may_begin(timeline),
             needed_from=needed_from(timeline),
+            needed=leftoff.checkpoints(workspace.directory),
             dry_run=dry_run,
         )
         runs = _retire(workspace, set(done.dropped), timedelta(days=chosen["gc.keep_runs"]), dry_run)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from checkpointer.errors import Drift, NothingToDo
+from checkpointer.errors import Drift, NothingToDo, TooOld
 from checkpointer.events import WorkspaceChanged
 from checkpointer.run.files import Files
 from checkpointer.state import RunState
@@ -48,7 +48,10 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
         return _restore(files, tip.number, "the workspace was gone or empty")
     if _explained(state):
         return [], []  # recovery asks what the call that was cut off left
-    changed = drifted(workspace, known.number)
+    try:
+        changed = drifted(workspace, known.number)
+    except TooOld as e:
+        return _unknown(files, known.number, choice, e)
     if not changed:
         return files.before(), []
     names = ", ".join(show(path) for path in sorted(changed)[:_SHOWN])
@@ -65,6 +68,19 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
         paths=[show(path) for path in sorted(changed)],
         checkpoint=known.number,
     )
+
+
+def _unknown(files: Files, number: int, choice: Choice, cause: TooOld) -> tuple[list[WorkspaceChanged], list[str]]:
+    """What the run saw last is kept no more: only a person can say that the files are the right ones."""
+    if choice == "keep":
+        kept = files.before()
+        return [_kept(event) for event in kept], [f"taken as they are: checkpoint {number}, seen last, is kept no more"]
+    raise Drift(
+        f"checkpoint {number}, which the run saw last, is kept no more: nobody can say what changed since",
+        kept="the files are as they are, and the run is as it was",
+        next=("ckpt resume --keep", 'open_run(..., files="keep")'),
+        checkpoint=number,
+    ) from cause
 
 
 def _explained(state: RunState) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from checkpointer.errors import CheckpointerError
 from checkpointer.line import peek
 from checkpointer.log import glance
 from checkpointer.run import roster
@@ -27,6 +29,30 @@ def resumable(store: Path) -> Iterator[roster.RunInfo]:
             continue
         if info.alive != "alive" if not info.ended else info.status in LEFT_OFF:
             yield info
+
+
+def checkpoints(store: Path) -> set[int]:
+    """The checkpoints, by number, that the files are held against when a driven run is gone on with, or a call is
+    settled that was cut off. Logs that cannot be read name none.
+    """
+    from checkpointer.log import JsonlRuns
+    from checkpointer.replay import replay
+
+    needed: set[int | None] = set()
+    for run in roster.names(store):
+        if b'"type":"run_finished"' in glance.last_line(os.fspath(roster.runs_directory(store) / run)):
+            continue
+        if roster.read(store, run).dismissed:
+            continue
+        log = JsonlRuns(os.fspath(roster.runs_directory(store))).log(run)
+        with contextlib.suppress(CheckpointerError):
+            state = replay(log).state
+            if state.mode == "driven" and state.commit is not None:
+                needed.add(state.commit.number)
+            starts = (call.newest.commit for call in state.unsettled if call.newest is not None)
+            needed.update(commit.number for commit in starts if commit is not None)
+        log.close()
+    return {number for number in needed if number is not None}
 
 
 def _is_over(store: Path, run: str) -> bool:

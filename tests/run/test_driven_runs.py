@@ -180,6 +180,40 @@ def test_what_came_and_went_again_is_no_drift(place: World) -> None:
         pass
 
 
+def _later_checkpoints_alone(place: World) -> None:
+    for i in range(3):
+        place.write("other", f"{i}")
+        place.ckpt("save")
+    place.rm("other")
+    place.ckpt("gc", "--yes", "--keep-days", "0", "--keep-number", "1")
+
+
+def test_gc_keeps_what_a_run_that_can_be_gone_on_with_needs(place: World) -> None:
+    with opened() as run:
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    _later_checkpoints_alone(place)
+    with opened() as run:
+        assert run.call(write, {"path": "a", "text": "2"}, slot="w").replayed
+        run.finish("done")
+    _later_checkpoints_alone(place)
+    assert place.ckpt("cat", "1", "a", ok=None).status != 0
+    assert place.ckpt("show", "2", ok=None).status != 0, "a run that is over needs none"
+
+
+def test_where_what_it_saw_last_is_gone_a_person_says_which_files_are_right(place: World) -> None:
+    with opened() as run:
+        run.call(write, {"path": "a", "text": "2"}, slot="w")
+    with pytest.raises(KeyboardInterrupt), opened():
+        raise KeyboardInterrupt
+    place.ckpt("runs", "--dismiss", "x")
+    _later_checkpoints_alone(place)
+    for files in ("ask", "restore"):
+        with pytest.raises(Drift, match="is kept no more"), opened(files=files):
+            pass
+    with opened(files="keep") as run:
+        assert any("kept no more" in text for text in run.notices)
+
+
 def test_files_that_somebody_changed_since_are_asked_about(place: World) -> None:
     place.write("a", "1")
     with opened() as run:

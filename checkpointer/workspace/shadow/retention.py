@@ -7,7 +7,7 @@ refs for the older checkpoints that stay, `workspace.toml`, `shallow`; only then
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -66,15 +66,16 @@ def gc(
     now: datetime,
     may_cut: Callable[[int], bool] = lambda number: True,
     needed_from: int | None = None,
+    needed: Collection[int] = (),
     dry_run: bool = False,
 ) -> Collected:
     """Let old checkpoints go and remove what nobody needs; the workspace lock is held, nothing is pending.
 
-    Pinned and labelled checkpoints stay, and those taken before a restore less than a week ago. `may_cut(n)` answers
-    whether the timeline may begin at checkpoint `n`, so that no unit and no undo that can be redone is cut in two;
-    where it says no, the cut moves to an older one. A budget drops nothing from `needed_from` on. `facts` is changed
-    and saved. Raises `Failed` while a restore is pending, `Busy` while git is at work on the store, `Damaged` (nothing
-    was removed) where a checkpoint that stays cannot be read.
+    Pinned and labelled checkpoints stay, those of `needed`, and those taken before a restore less than a week ago.
+    `may_cut(n)` answers whether the timeline may begin at checkpoint `n`, so that no unit and no undo that can be
+    redone is cut in two; where it says no, the cut moves to an older one. A budget drops nothing from `needed_from` on.
+    `facts` is changed and saved. Raises `Failed` while a restore is pending, `Busy` while git is at work on the store,
+    `Damaged` (nothing was removed) where a checkpoint that stays cannot be read.
     """
     out = Collected()
     if store.pending() is not None:
@@ -86,7 +87,8 @@ def gc(
         chain = store.checkpoints()
         remove_temporaries(store, out.swept)
     if chain:
-        start, old, live = _decide(store, chain, limits, now, may_cut, needed_from, out.notes)
+        stays = {*store.pinned(), *needed}
+        start, old, live = _decide(store, chain, limits, now, may_cut, needed_from, stays, out.notes)
         out.dropped = sorted(c.number for c in (*chain[:start], *store.kept()) if c not in old)
         out.first_kept = chain[start].number
         if dry_run:
@@ -132,10 +134,10 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def _stays(checkpoint: Checkpoint, pinned: dict[int, str | None], now: datetime) -> bool:
+def _stays(checkpoint: Checkpoint, stays: Collection[int], now: datetime) -> bool:
     """Does a checkpoint older than the cut stay, by a ref of its own?"""
     recent = checkpoint.kind == "before-restore" and now - checkpoint.meta.at < RESTORE_AGE
-    return checkpoint.number in pinned or bool(checkpoint.meta.label) or recent
+    return checkpoint.number in stays or bool(checkpoint.meta.label) or recent
 
 
 def _decide(
@@ -145,10 +147,10 @@ def _decide(
     now: datetime,
     may_cut: Callable[[int], bool],
     needed_from: int | None,
+    stays: Collection[int],
     notes: list[str],
 ) -> tuple[int, list[Checkpoint], set[bytes]]:
     """Where in the chain the timeline begins from now on, which older checkpoints stay, and every object needed."""
-    pinned = store.pinned()
     everything = [*store.kept(), *chain]
     start = next(
         (n for n, c in enumerate(chain) if now - c.meta.at < limits.age or n >= len(chain) - max(limits.number, 1)),
@@ -157,7 +159,7 @@ def _decide(
     while start > 0 and not may_cut(chain[start].number):
         start -= 1
     reach = Reach(store.objects)
-    old = [c for c in everything if c.number < chain[start].number and _stays(c, pinned, now)]
+    old = [c for c in everything if c.number < chain[start].number and _stays(c, stays, now)]
     sizes = stored_sizes(store.objects)
     total = sum(sizes(reach.add(c)) for c in old)
     fits = len(chain) - 1
@@ -174,7 +176,7 @@ def _decide(
             fits -= 1
         start = fits
         reach = Reach(store.objects)
-        old = [c for c in everything if c.number < chain[start].number and _stays(c, pinned, now)]
+        old = [c for c in everything if c.number < chain[start].number and _stays(c, stays, now)]
         for checkpoint in (*old, *chain[start:]):
             reach.add(checkpoint)
     return start, old, reach.live
