@@ -22,16 +22,17 @@ class _Owned(NamedTuple):
     handle: str
 
 
-def run_above(store: Path, *, logs: bool = False) -> str | None:
+def run_above(store: Path, *, logs: bool = False, elsewhere: bool = False) -> str | None:
     """The run that this process was started by, through any number of processes: the one that `CKPT_RUN` names, else
     one of this store whose owner is above us. The nearest owner counts, of several runs that it owns the one that was
     heard of last. None where there is none.
 
     An owner is the process that hooks told for, whatever its program is called. With `logs` those that no
-    hook tells of count, too, which takes reading the logs of the runs that are at work.
+    hook tells of count, too, which takes reading the logs of the runs that are at work. `elsewhere`: the run that
+    `CKPT_RUN` names is another store's.
     """
     told = os.environ.get("CKPT_RUN")
-    if told:
+    if told and not elsewhere:
         return told
     near = _near()
     if not near:

@@ -5,7 +5,6 @@ The tree alone decides what changed; what a tool says it wrote is kept for peopl
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -90,7 +89,7 @@ class Observer:
         own = made.owners
         try:
             with self.workspace.locked(f"a checkpoint for {self.session.handle}", PATIENCE):
-                others = neighbours(self.workspace.directory, (self.session.run, os.environ.get("CKPT_RUN", "")))
+                others = neighbours(self.workspace.directory, (self.session.run,))
                 runs = (self.session.handle, *others.runs) if own else others.runs
                 by: By = "agent" if own or others.runs else "person"
                 saved = self.workspace.save(

@@ -1,6 +1,7 @@
 """Which workspace a session works on: the one it was started in, however its directory moves later.
 
-That is noted beside the stores, `sessions/<agent>-<hash>`, one small file for each session; the oldest go.
+That is noted beside the stores, `sessions/<agent>-<hash>`, one small file for each session; the oldest go. `ckpt run`
+changes nothing about it: around a session of another directory it is not there.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from pathlib import Path
 
 from checkpointer import disk
 from checkpointer.agents.dialects.report import Report
+from checkpointer.agents.naming import run_name
 from checkpointer.places import home_directory, locate
+from checkpointer.run import session as told
 from checkpointer.workspace import guard
 
 MOST = 500
 _PROJECT = (
     "CLAUDE_PROJECT_DIR", "GEMINI_PROJECT_DIR", "COPILOT_PROJECT_DIR", "OPENHANDS_PROJECT_DIR", "QWEN_PROJECT_DIR",
 )  # fmt: skip
+_OF_RUN = ("CKPT_RUN", "CKPT_LOG", "CKPT_EPOCH", "CKPT_WORKSPACE")
 
 
 def adopt(report: Report) -> None:
@@ -37,6 +41,43 @@ def adopt(report: Report) -> None:
             report.kind = "ignored"
         elif report.kind == "turn-end":
             report.kind = "subagent-end"
+
+
+def surroundings(report: Report, environ: Mapping[str, str], here: str) -> Mapping[str, str]:
+    """The environment as it holds for a report's session: without `ckpt run`, where that is not around the session's
+    own directory. A session that the run knows already stays with it, and so does a report that names none.
+    """
+    inside = environ.get("CKPT_WORKSPACE", "")
+    if not inside or not environ.get("CKPT_RUN") or not report.session:
+        return environ
+    if _belongs(report, environ, here, guard.real(os.fsencode(inside))):
+        return environ
+    return {name: value for name, value in environ.items() if name not in _OF_RUN}
+
+
+def _belongs(report: Report, environ: Mapping[str, str], here: str, root: bytes) -> bool:
+    """Is the session one of the run around it, whose workspace is `root`?"""
+    note = _note(report)
+    if _root(note) == root:
+        return True
+    known = _known(note)
+    start = known[0] if known is not None else guard.real(os.fsencode(_start(report, environ, here)))
+    if start == root or start.startswith(root.rstrip(b"/") + b"/"):
+        if known is None:
+            _write(note, {"root": os.fsdecode(root)})
+        return True
+    found, mine = locate(root), locate(start)
+    if found is None:
+        return False
+    if mine is not None and mine.directory == found.directory:
+        return True
+    run = run_name(report, environ)
+    session = told.load(found.directory, run)
+    if session is not None:
+        return session.session == report.session
+    from checkpointer.run import roster
+
+    return roster.read(found.directory, run).session == report.session
 
 
 def place(report: Report, environ: Mapping[str, str], here: str) -> tuple[bytes, Path | None]:
@@ -80,9 +121,15 @@ def _note(report: Report) -> Path:
     return home_directory() / "sessions" / f"{report.agent}-{digest}"
 
 
-def _known(note: Path) -> tuple[bytes, Path] | None:
+def _root(note: Path) -> bytes | None:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        root = os.fsencode(json.loads(note.read_bytes())["root"])
+        return os.fsencode(json.loads(note.read_bytes())["root"])
+    return None
+
+
+def _known(note: Path) -> tuple[bytes, Path] | None:
+    root = _root(note)
+    if root is not None:
         found = locate(root)
         if found is not None and found.root == root and found.state in ("here", "remade", "gone"):
             return root, found.directory

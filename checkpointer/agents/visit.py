@@ -36,6 +36,7 @@ class Visit:
     def __init__(self, report: Report, scene: Scene) -> None:
         self.report = report
         self.scene = scene
+        self.environ = scene.environ
         self.root = b""
         self.store: Path | None = None
         self.intake: Intake | None = None
@@ -56,16 +57,17 @@ class Visit:
         return reply
 
     def _take_in(self) -> Reply:
-        if not self.report.session and not self.scene.environ.get("CKPT_RUN"):
+        if not self.report.session and not self.environ.get("CKPT_RUN"):
             # No conversation is told of: a run of nobody's would be a stranger's to the next such report.
             diary.write(None, self.report.agent, self.report.event, "passed over: it names no session")
             return Reply()
         directories.adopt(self.report)
         if self.report.kind == "ignored":
             return Reply()
-        self.root, directory = directories.place(self.report, self.scene.environ, self.scene.directory)
+        self.environ = directories.surroundings(self.report, self.environ, self.scene.directory)
+        self.root, directory = directories.place(self.report, self.environ, self.scene.directory)
         self.store = directory if directory is not None else _made(self.root)
-        self.intake = intake = Intake(self.store, run_name(self.report, self.scene.environ))
+        self.intake = intake = Intake(self.store, run_name(self.report, self.environ))
         if directory is None or not intake.place.is_dir():
             intake.make()
         session = intake.known()
@@ -101,9 +103,9 @@ class Visit:
 
     def _goes_on(self, session: Session) -> bool:
         """Is this session's owner still the agent that reports, under the same epoch?"""
-        environ, process = self.scene.environ, self.scene.process
-        if environ.get("CKPT_RUN"):
-            return environ.get("CKPT_EPOCH") == str(session.epoch)
+        process = self.scene.process
+        if self.environ.get("CKPT_RUN"):
+            return self.environ.get("CKPT_EPOCH") == str(session.epoch)
         return process is None or session.is_owned_by(process.pid, process.started)
 
     # -- holding the gate
@@ -140,7 +142,7 @@ class Visit:
         from checkpointer.agents import attaching
 
         assert self.intake is not None
-        found = attaching.attach(workspace, self.intake, self.report, self.scene.process, self.scene.environ)
+        found = attaching.attach(workspace, self.intake, self.report, self.scene.process, self.environ)
         for note in found.notes:
             diary.write(self.store, self.report.agent, self.report.event, note)
         if found.cut:
@@ -155,7 +157,7 @@ class Visit:
         from checkpointer.agents import attaching
 
         assert self.intake is not None
-        if self.scene.environ.get("CKPT_RUN"):
+        if self.environ.get("CKPT_RUN"):
             raise error
         aside = attaching.set_aside(workspace, self.intake)
         session, _ = self._attach(workspace)
@@ -204,7 +206,7 @@ class Visit:
             observer.session, settled = attaching.interrupted(workspace, intake, observer.session)
             intake.keep(observer.session)
             letterbox.leave(intake.place, attaching.cut_off(settled))
-        if made.ended and not self.scene.environ.get("CKPT_RUN"):
+        if made.ended and not self.environ.get("CKPT_RUN"):
             attaching.let_go(workspace, intake, observer.session, made.ended)
             observer.session.released = True
             intake.keep(observer.session)
@@ -287,7 +289,7 @@ class Visit:
 
         message = _why(error)
         diary.write(self.store, self.report.agent, self.report.event, f"{type(error).__name__}: {message}")
-        if isinstance(error, Fenced | NoStore) and self.scene.environ.get("CKPT_RUN"):
+        if isinstance(error, Fenced | NoStore) and self.environ.get("CKPT_RUN"):
             message = f"this agent belongs to a run that goes on elsewhere ({message})"
         if not self.root:
             self.root = guard.real(os.fsencode(self.report.directory or self.scene.directory or "/"))

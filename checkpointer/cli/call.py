@@ -162,17 +162,25 @@ class Call:
         if self.of_person:
             return None
         told = os.environ.get("CKPT_RUN")
-        if not told and self._above is None:
+        if (not told or self.elsewhere()) and self._above is None:
             self._above = ""
             try:
                 store = self.place().directory
             except CheckpointerError:
-                return None
+                return told or None
             if os.path.isdir(store / "hooks"):  # else no hook told of anybody
                 from checkpointer.agents.belonging import run_above
 
-                self._above = run_above(store) or ""
-        return told or self._above or None
+                self._above = run_above(store, elsewhere=bool(told)) or ""
+        return self._above or told or None
+
+    def elsewhere(self) -> bool:
+        """Is the run around us one of another workspace than this call is about?"""
+        inside = os.environ.get("CKPT_WORKSPACE", "")
+        try:
+            return bool(inside) and self.place().root != os.fsencode(inside)
+        except CheckpointerError:
+            return False
 
     def person_only(self, what: str) -> None:
         """Raise NeedsPerson if an agent made this call. This guards against accidents, not against malice."""

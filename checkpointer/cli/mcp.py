@@ -42,4 +42,7 @@ def _above(directory: bytes) -> str | None:
     from checkpointer.agents.belonging import run_above
 
     place = home.locate(directory)
-    return run_above(place.directory, logs=True) if place is not None else os.environ.get("CKPT_RUN")
+    if place is None:
+        return os.environ.get("CKPT_RUN")
+    inside = os.environ.get("CKPT_WORKSPACE", "")
+    return run_above(place.directory, logs=True, elsewhere=bool(inside) and place.root != os.fsencode(inside))

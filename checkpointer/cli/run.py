@@ -107,7 +107,9 @@ def _begin(
     from checkpointer.run.command import CommandRun
 
     workspace = open_or_make(call, force_root=force_root)
-    if call.inside_agent() is not None and _is_run_of(workspace, str(call.inside_agent())):
+    above = call.inside_agent()
+    told_elsewhere = call.elsewhere() and above == os.environ.get("CKPT_RUN")  # another store's run of that name
+    if above is not None and not told_elsewhere and _is_run_of(workspace, above):
         return None
     running = CommandRun(
         workspace,

@@ -10,10 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from agents.hooking import Player, until
+from agents.hooking import Player, Told, until
 from harness.world import World
 
+from checkpointer.run.command import CommandRun
 from checkpointer.run.typed import InputHistory
+from checkpointer.workspace.workspace import Workspace
 
 # Plays Claude Code: two turns, or what it is told to do on its command line; the hooks are real.
 AGENT = r"""
@@ -80,6 +82,52 @@ def test_turns_come_from_the_hooks(player: Player) -> None:
     assert not (player.world.root / "two").exists()
     assert (player.world.root / "one").exists()
     player.world.ckpt("verify")
+
+
+def test_a_session_inside_a_run_belongs_to_the_directory_it_began_in(world: World) -> None:
+    """In another one it has a store and a run of its own; one that began here stays with the run wherever it goes."""
+    player = Player(world)
+    there = world.base / "there"
+    there.mkdir()
+    (there / "g").write_text("precious\n")
+    world.ckpt("save")
+    store = world.store
+    running = CommandRun(Workspace(os.fsencode(world.root), store), ["sh"])
+    running.begin()
+    inside = {"CKPT_RUN": "r1", "CKPT_LOG": "r1", "CKPT_EPOCH": "1", "CKPT_WORKSPACE": str(world.root)}
+    env = {**inside, "CKPT_EPOCH": str(running.pen.epoch)}
+
+    def tell(session: str, cwd: Path, event: str, **more: object) -> str:
+        said = {"session_id": session, "cwd": str(cwd), "hook_event_name": event, **more}
+        return player.hook(Told("claude", event, said, env=env), cwd=cwd)
+
+    def turn(session: str, cwd: Path, path: Path) -> None:
+        call = {"tool_name": "Bash", "tool_input": {"command": "c"}, "tool_use_id": f"{path}"}
+        tell(session, cwd, "UserPromptSubmit", prompt=f"by {session}")
+        tell(session, cwd, "PreToolUse", **call)
+        path.write_text("changed\n")
+        tell(session, cwd, "PostToolUse", **call)
+        tell(session, cwd, "Stop")
+
+    def prompts(cwd: Path) -> set[tuple[str, str]]:
+        rows = world.ckpt("log", "--json", cwd=cwd).lines
+        return {(row["run"], row["prompt"]) for row in rows if row["kind"] == "turn" and row["prompt"] != "sh"}
+
+    tell("here", world.root, "SessionStart", source="startup")
+    turn("here", there, world.root / "one")
+    tell("away", there, "SessionStart", source="startup")
+    turn("away", there, there / "g")
+    turn("away", world.root, there / "h")
+    assert prompts(world.root) == {("r1", "by here")}
+    assert prompts(there) == {("r1", "by away")}
+    assert "t2" in tell("away", there, "UserPromptSubmit", prompt="ckpt undo")
+    assert not (there / "h").exists()
+    assert world.ckpt("undo", cwd=there, env=env).text.count("t1")  # the agent's own call, too
+    assert (there / "g").read_text() == "precious\n"
+    assert (world.root / "one").exists()
+    tell("away", there, "SessionEnd", reason="exit")
+    assert [row["status"] for row in world.ckpt("runs", "--json").lines] == ["running"]
+    assert [row["status"] for row in world.ckpt("runs", "--json", cwd=there).lines] == ["ended"]
 
 
 def killed(player: Player, *words: str) -> None:
