@@ -1,7 +1,8 @@
 """What a person typed as a prompt is carried out once, however often its prompt is reported, and answered each time.
 
-That it is to be done is a fact, durable before anything is done. A hook that is killed in between leaves it undone, and
-says so at the next occasion: nothing that was asked is ever done later, when nobody expects it any more.
+That it is to be done is a fact, durable before anything is done. A hook that is killed before it begins leaves it
+undone, and says so at the next occasion: nothing that was asked is begun later, when nobody expects it any more. What
+had begun, and stands halfway, is finished by the next hook, which says that.
 """
 
 from __future__ import annotations
@@ -11,11 +12,16 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from checkpointer import disk
 from checkpointer.agents import typed
 from checkpointer.agents.dialects.report import Report
 from checkpointer.run.session import Session, prompt_name
+from checkpointer.workspace.entry import show
+
+if TYPE_CHECKING:
+    from checkpointer.workspace.outcome import Settled
 
 ANSWER = "answer"
 _BESIDE = timedelta(seconds=1)
@@ -65,20 +71,25 @@ def keep(place: Path, session: Session, words: str) -> None:
         disk.replace(place / ANSWER, json.dumps({"name": session.asked.get("name"), "words": words}).encode())
 
 
-def again(place: Path, session: Session) -> str:
-    """The answer to a prompt that was taken in before."""
+def again(place: Path, session: Session, finished: Settled | None) -> str:
+    """The answer to a prompt that was taken in before. `finished` is what the hook had to bring to its end first."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         found = json.loads((place / ANSWER).read_bytes())
         if found["name"] == session.asked["name"]:
             return str(found["words"])
-    return cut_short(session) or "ckpt: this prompt was reported before, and is not carried out a second time"
+    return cut_short(session, finished) or "ckpt: this prompt was reported before, and is not carried out a second time"
 
 
-def cut_short(session: Session) -> str:
+def cut_short(session: Session, finished: Settled | None) -> str:
     """That what was asked last never came to an answer; empty where it did. The gate is held."""
     if not session.asked or session.asked.get("until"):
         return ""
     text = session.asked["text"].strip()
+    if finished is not None and not finished.abandoned:
+        left = (
+            f"; left, since they were changed meanwhile: {' '.join(map(show, finished.left))}" if finished.left else ""
+        )
+        return f'ckpt: "{text}" was cut short; the {finished.what} is finished now{left}'
     return (
         f'ckpt: "{text}" was cut short before it had an answer. Look at ckpt log, and type it again if it is not done'
     )

@@ -21,6 +21,7 @@ from checkpointer.workspace import guard
 
 if TYPE_CHECKING:
     from checkpointer.agents.observing import Observer, Worked
+    from checkpointer.workspace.outcome import Settled
     from checkpointer.workspace.workspace import Workspace
 
 WAIT = 20.0
@@ -40,7 +41,7 @@ class Visit:
         self.root = b""
         self.store: Path | None = None
         self.intake: Intake | None = None
-        self._cut = ""
+        self._finished: Settled | None = None
         self._second = ""
 
     def close(self) -> None:
@@ -118,6 +119,7 @@ class Visit:
         assert self.intake is not None
         workspace = Workspace(self.root, self.store)
         _configure(workspace)
+        self._finish(workspace)
         session = self.intake.known()
         based = False
         if session is None or not self._goes_on(session) or self._released(session):
@@ -126,13 +128,19 @@ class Visit:
             except LogDamaged as e:
                 session, based = self._begin_anew(workspace, session, e), True
         observer = Observer(workspace, self.intake, session)
-        cut = answering.cut_short(session)
+        cut = answering.cut_short(session, self._finished)
         worked = observer.work(reports, based=based, mine=self.report)
         self._after(workspace, observer, worked)
         for text in (*workspace.notices, *workspace.store.notices):
             diary.write(self.store, self.report.agent, self.report.event, text)
         self._warn(workspace)
         return self._reply(workspace, observer.session, worked, cut)
+
+    def _finish(self, workspace: Workspace) -> None:
+        """An undo, redo or restore that was cut short comes to its end before anything else is said or done."""
+        with contextlib.suppress(CheckpointerError):
+            if workspace.store.is_pending():
+                self._finished = workspace.settle()
 
     def _released(self, session: Session) -> bool:
         """Was the run let go, so that whoever goes on with it must claim it?"""
@@ -239,9 +247,9 @@ class Visit:
         if self._second:
             reply.person = "\n".join(filter(None, (reply.person, self._second)))
         if worked.draft.asked is not None:
-            reply.block = "\n".join(filter(None, (cut, self._asked(worked.draft.asked, session))))
+            reply.block = self._carried_out(worked.draft.asked, session, cut)
         elif worked.draft.again:
-            reply.block = answering.again(self.intake.place, session)
+            reply.block = answering.again(self.intake.place, session, self._finished)
         if cut or worked.draft.again:
             self._answered(session)
         if cut and not reply.block:
@@ -262,6 +270,16 @@ class Visit:
         if words:
             protection.save(self.root, self.store, note)
         return words
+
+    def _carried_out(self, words: list[str], session: Session, cut: str) -> str:
+        """The answer to a typed command. The one that was cut short, typed once more, is that one, and no further."""
+        assert self.intake is not None
+        done = self._finished
+        if cut and done is not None and not done.abandoned and words == [done.checkpoint.kind]:
+            answering.keep(self.intake.place, session, cut)
+            self._answered(session)
+            return cut
+        return "\n".join(filter(None, (cut, self._asked(words, session))))
 
     def _asked(self, words: list[str], session: Session) -> str:
         """The answer to a command that the person typed as a prompt. The gate is held, and what was asked is noted."""

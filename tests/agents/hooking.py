@@ -85,9 +85,9 @@ class Player:
 
     # -- the hook
 
-    def spawn(self, one: Told, *, die_at: int | None = None, cwd: Path | None = None) -> tuple[int, int]:
+    def spawn(self, one: Told, *, die_at: int | str | None = None, cwd: Path | None = None) -> tuple[int, int]:
         """Begin a hook; gives its process number and a descriptor to read its answer from. `die_at`: it kills itself
-        before the n-th thing that it does to the disk.
+        before the n-th thing that it does to the disk, or the first that is called so (`remove c`).
         """
         read, write = os.pipe()
         sent = os.memfd_create("stdin") if hasattr(os, "memfd_create") else _file()
@@ -105,7 +105,7 @@ class Player:
         os.close(sent)
         return child, read
 
-    def _hook(self, one: Told, stdin: int, stdout: int, die_at: int | None, cwd: Path) -> int:
+    def _hook(self, one: Told, stdin: int, stdout: int, die_at: int | str | None, cwd: Path) -> int:
         if self.agent:  # else it would be this process, which also does what the person does
             ancestry.agent_process = lambda agent: ancestry.process(self.agent)
         os.environ.clear()
@@ -120,8 +120,13 @@ class Player:
 
             def stop(verb: str, path: object) -> None:
                 nonlocal left
-                left -= 1
-                if left < 0:
+                if isinstance(left, str):
+                    name = os.path.basename(os.fsdecode(path)) if isinstance(path, str | bytes) else ""
+                    dies = left == f"{verb} {name}"
+                else:
+                    left -= 1
+                    dies = left < 0
+                if dies:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             disk.probe = stop

@@ -271,6 +271,27 @@ def test_a_hook_killed_before_it_did_what_was_asked(player: Player, claude: Clau
     assert "undid t2" in claude.prompt("ckpt undo", prompt_id="new")["reason"]
 
 
+@pytest.mark.parametrize("retyped", [False, True])
+def test_an_undo_killed_halfway_is_finished_and_no_further_one(player: Player, claude: Claude, retyped: bool) -> None:
+    """Reported again or typed again: it is that undo."""
+    before = player.world.files()
+    turn(claude, "one", a="1\n")
+    one = player.world.files()
+    turn(claude, "two", b="2\n", c="2\n", d="2\n")
+    two = player.world.files()
+    stdin = {"session_id": "s1", "cwd": claude.cwd, "prompt": "ckpt undo", "prompt_id": "p"}
+    player.hook(Told("claude", "UserPromptSubmit", stdin), die_at="remove c")
+    now = player.world.files()
+    assert now.differing(two)
+    assert now.differing(one)
+    said = claude.prompt("ckpt undo", prompt_id="new" if retyped else "p")["reason"]
+    assert "the undo of t2 is finished now" in said
+    assert "undid" not in said
+    assert player.world.files().differing(one) == set()
+    assert "undid t1" in claude.prompt("ckpt undo", prompt_id="newest")["reason"]
+    assert player.world.files().differing(before) == set()
+
+
 def test_what_was_typed_while_ckpt_was_busy_is_never_done_later(
     player: Player, claude: Claude, monkeypatch: pytest.MonkeyPatch
 ) -> None:
