@@ -38,7 +38,7 @@ def fork(call: Call, run: str, words: tuple[str, ...]) -> int:
 
     DIR must not be there, or be empty. The new run knows the conversation up to the point: the same program, started
     in DIR, goes on from there. What RUN did outside, before the point or after it, is not done again: a call that
-    would do the same gets RUN's result. What is not in a checkpoint (ignored files, .git) is not in DIR. POINT is a
+    would do the same gets RUN's result, unless it says that it means a repeat. What is not in a checkpoint (ignored files, .git) is not in DIR. POINT is a
     turn, a step, a checkpoint, a label or a time; without one it is RUN's end.
     """
     from checkpointer.places import imported
@@ -75,7 +75,9 @@ def _print(call: Call, done: Forked, typed: str) -> None:
         f"files as of checkpoint {done.checkpoint}"
     )
     if done.since:
-        call.out.line(f"{done.parent} did this since, and it is not done again:")
+        call.out.line(
+            f"{done.parent} did this since; the same call is answered with it here, unless it means a repeat:"
+        )
         for one in done.since[:_SHOWN]:
             call.out.line(f"  {_words(one)}{'' if one.status == 'done' else '   (nobody knows its outcome)'}")
         if len(done.since) > _SHOWN:
