@@ -38,8 +38,8 @@ def fork(call: Call, run: str, words: tuple[str, ...]) -> int:
 
     DIR must not be there, or be empty. The new run knows the conversation up to the point: the same program, started
     in DIR, goes on from there. What RUN did outside, before the point or after it, is not done again: a call that
-    would do the same gets RUN's result, unless it says that it means a repeat. What is not in a checkpoint (ignored files, .git) is not in DIR. POINT is a
-    turn, a step, a checkpoint, a label or a time; without one it is RUN's end.
+    would do the same gets RUN's result, unless it says that it means a repeat. What is not in a checkpoint (ignored
+    files, .git) is not in DIR. POINT is a turn, a step, a checkpoint, a label or a time; without one it is RUN's end.
     """
     from checkpointer.places import imported
     from checkpointer.run import forking
