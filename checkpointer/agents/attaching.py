@@ -54,9 +54,11 @@ def attach(
     report: Report,
     process: ancestry.Process | None,
     environ: Mapping[str, str],
+    *,
+    anew: bool = False,
 ) -> Attached:
-    """The session of a report's run. The gate is held. Raises `Fenced`, `Finished`, `Busy`, what a first checkpoint or
-    reading and writing the log raise.
+    """The session of a report's run. The gate is held. `anew`: its log is known to be lost. Raises `LogDamaged` where
+    that is news, `Fenced`, `Finished`, `Busy`, what a first checkpoint or reading and writing the log raise.
     """
     log = JsonlRuns(os.fspath(roster.runs_directory(workspace.directory))).log(intake.run)
     before = intake.known()
@@ -66,6 +68,8 @@ def attach(
         if known.state.status != "new":
             known, refused = pending.flush(log, intake.place, known)
             pending.emptied(intake.place, before)
+        elif not anew and (before is not None or sessions.journal(intake.place)[0]):
+            raise pending.nothing_left()
         if environ.get("CKPT_RUN"):
             found = _inside(log, intake, known, report, environ, before)
         elif known.state.status == "new":

@@ -146,11 +146,11 @@ class Visit:
         """Was the run let go, so that whoever goes on with it must claim it?"""
         return session.released and self.report.kind in ("session-start", "prompt", "tool-start")
 
-    def _attach(self, workspace: Workspace) -> tuple[Session, bool]:
+    def _attach(self, workspace: Workspace, *, anew: bool = False) -> tuple[Session, bool]:
         from checkpointer.agents import attaching
 
         assert self.intake is not None
-        found = attaching.attach(workspace, self.intake, self.report, self.scene.process, self.environ)
+        found = attaching.attach(workspace, self.intake, self.report, self.scene.process, self.environ, anew=anew)
         for note in found.notes:
             diary.write(self.store, self.report.agent, self.report.event, note)
         if found.cut:
@@ -163,16 +163,19 @@ class Visit:
         run is not the session's to set aside.
         """
         from checkpointer.agents import attaching
+        from checkpointer.run import roster
 
+        assert self.store is not None
         assert self.intake is not None
         if self.environ.get("CKPT_RUN"):
             raise error
         aside = attaching.set_aside(workspace, self.intake)
-        session, _ = self._attach(workspace)
+        session, _ = self._attach(workspace, anew=True)
         was = before.handle if before is not None and before.handle else aside
         words = f"the log of {was} cannot be gone on with ({error.message}): this session goes on as {session.handle}"
         if aside:
-            words += f", protected. That log stays as it is: ckpt events {was} --salvage"
+            named = roster.read(self.store, aside).handle  # its number, where its first event still says it
+            words += f", protected. That log stays as it is: ckpt events {named} --salvage"
         diary.write(self.store, self.report.agent, self.report.event, words)
         self._leave_warning(f"ckpt: {words}")
         return session

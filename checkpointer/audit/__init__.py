@@ -14,7 +14,8 @@ def verify(history: History, progress: Progress | None = None) -> Audit:
     """Check everything that one workspace's store promises. Reads every byte, writes none. Raises `NewerFormat`."""
     audit = Audit()
     repository.check(history, audit, progress)
-    if glance.runs(os.path.join(history.directory, "runs")):
+    hooked = os.path.isdir(os.path.join(history.directory, "hooks"))
+    if hooked or glance.runs(os.path.join(history.directory, "runs")):
         from checkpointer.audit import logs  # the vocabulary takes long to load
 
         logs.check(history.directory, audit, progress)

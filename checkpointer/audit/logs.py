@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 from checkpointer.audit.finding import Audit, Progress
 from checkpointer.errors import (
@@ -18,6 +20,8 @@ from checkpointer.errors import (
 from checkpointer.events import AnyEvent
 from checkpointer.log import Folded, JsonlLog, JsonlRuns, Position
 from checkpointer.record import OBJECTS, Record
+from checkpointer.run import retirement
+from checkpointer.run import session as sessions
 from checkpointer.snapshot import Snapshots
 from checkpointer.state import EMPTY, RunState, fold
 
@@ -31,6 +35,16 @@ def check(directory: str, audit: Audit, progress: Progress | None = None) -> Non
         audit.count("runs")
         if progress is not None:
             progress("runs", n + 1, len(names), 0)
+    _gone(Path(directory), set(names), audit)
+
+
+def _gone(store: Path, names: set[str], audit: Audit) -> None:
+    """Runs that hooks told of, which they do only once it is in its log, and that have none."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(os.listdir(store / "hooks")):
+            session = sessions.load(store, name) if name not in names else None
+            if session is not None and retirement.gone(store, name) is None:
+                audit.add("log", f"run {session.handle}: its log is gone", run=session.handle)
 
 
 class _Check:

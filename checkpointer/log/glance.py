@@ -15,7 +15,7 @@ from checkpointer import canon
 from checkpointer.errors import CheckpointerError, Failed, NoStore
 from checkpointer.line import Head, check, facts_of, peek
 from checkpointer.log.place import START
-from checkpointer.log.scan import Scan
+from checkpointer.log.scan import Scan, lost
 
 VERSION = 1
 """The newest version that any type of event has. A line of a later one is for `upcasters` to refuse by name."""
@@ -74,13 +74,20 @@ def _decode(line: bytes, previous: str, seq: int) -> Glance:
 
 
 def runs(directory: str) -> list[str]:
-    """The names of the runs below a directory: those that have a log."""
+    """The names of the runs below a directory: those that have a log, or had one."""
     try:
         with os.scandir(directory) as entries:
             names = (e for e in entries if not e.name.startswith("."))  # one that is being deleted, or made
-            return sorted(e.name for e in names if os.path.exists(os.path.join(e.path, "events.jsonl")))
+            return sorted(
+                e.name for e in names if os.path.exists(os.path.join(e.path, "events.jsonl")) or was_begun(e.path)
+            )
     except FileNotFoundError:
         return []
+
+
+def was_begun(directory: str) -> bool:
+    """Is a first event of the run in a directory known to have been durable? A lease is written after one."""
+    return os.path.exists(os.path.join(directory, "lease.json"))
 
 
 def last_line(directory: str) -> bytes:
@@ -113,9 +120,12 @@ def mentions(directory: str, types: Sequence[str]) -> bool:
 def look(directory: str) -> Scan[Glance]:
     """The whole records of the log in a run's directory. Raises `NoStore`, `Failed`; the iteration `LogDamaged`."""
     run = os.path.basename(directory)
+    begun = was_begun(directory)  # before the log is looked at, which may be begun just now
     try:
         file = open(os.path.join(directory, "events.jsonl"), "rb", buffering=1 << 20)  # noqa: SIM115
     except FileNotFoundError as e:
+        if begun and os.path.isdir(directory):
+            raise lost("its file is gone") from e
         raise NoStore(f"run {run} has no log") from e
     except OSError as e:
         raise Failed(f"the log of run {run} cannot be read: {e.strerror}") from e
@@ -124,4 +134,4 @@ def look(directory: str) -> Scan[Glance]:
         with file:
             yield from file
 
-    return Scan(lines(), START, _decode)
+    return Scan(lines(), START, _decode, begun=begun)

@@ -31,7 +31,7 @@ from checkpointer.log.beside import Beside
 from checkpointer.log.follow import follow
 from checkpointer.log.lines import CHUNK, Starts, ends_at, lines
 from checkpointer.log.place import START, Cut, Position
-from checkpointer.log.scan import Scan
+from checkpointer.log.scan import Scan, lost
 from checkpointer.record import Encoded, Record, decode
 
 NETWORK = frozenset(
@@ -111,15 +111,18 @@ class JsonlLog(Beside):
             return None
 
     def open(self) -> BinaryIO:
-        """The file, to read. Raises `NoStore`, `Failed`."""
+        """The file, to read. Raises `NoStore`, `Failed`, `LogDamaged` where only the file is gone."""
         try:
             return open(self.path, "rb", buffering=CHUNK)
         except FileNotFoundError as e:
+            if glance.was_begun(self.directory):
+                raise lost("its file is gone") from e
             raise NoStore(f"run {self.run} has no log") from e
         except OSError as e:
             raise Failed(f"the log of run {self.run} cannot be read: {e.strerror}") from e
 
     def _scan(self, after: Position) -> Scan[Record]:
+        begun = not after.seq and glance.was_begun(self.directory)  # before the look: it may be begun just now
         file = self.open()
         try:
             found = self._locate(file, after)
@@ -127,7 +130,7 @@ class JsonlLog(Beside):
         except BaseException:
             file.close()
             raise
-        return Scan(lines(file), found, decode)
+        return Scan(lines(file), found, decode, begun=begun)
 
     def _locate(self, file: BinaryIO, place: Position) -> Position:
         """The same place, found again where the file was written anew. Raises `LogDamaged` if it is not there."""

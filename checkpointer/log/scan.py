@@ -22,17 +22,26 @@ R = TypeVar("R", "Record", "Raw", "Glance")
 _NEWLINE = ord("\n")
 
 
+def lost(why: str) -> LogDamaged:
+    """Nothing is left of a log that was begun."""
+    return LogDamaged(f"the log is damaged at event 1: {why}", seq=1, kept="no event is whole", next=("ckpt verify",))
+
+
 class Scan(Iterable[R]):
     """Iterate for the records that `decode` makes of `lines`, which begin at `after` and keep their newlines.
 
     A write's records come only when all of them are there. When the iteration has ended, `position` is the end of the
-    last whole write, and `torn` says why it ended before the lines did; empty if it did not.
+    last whole write, and `torn` says why it ended before the lines did; empty if it did not. `begun`: a first event
+    was durable before `lines` were looked at, so that none at all is damage.
     """
 
-    def __init__(self, lines: Iterable[bytes], after: Position, decode: Callable[[bytes, str, int], R]) -> None:
+    def __init__(
+        self, lines: Iterable[bytes], after: Position, decode: Callable[[bytes, str, int], R], *, begun: bool = False
+    ) -> None:
         self._decode: Callable[[bytes, str, int], R] = decode
         self._lines = iter(lines)
         self._line = b""
+        self._begun = begun
         self._seq, self._sum, self._offset = after
         self.torn = ""
 
@@ -58,10 +67,12 @@ class Scan(Iterable[R]):
                 records = self._rest(record)
             except BadLine as e:
                 self._judge(self._seq + 1, str(e))
-                return
+                break
             self._seq, self._sum = records[-1].seq, records[-1].sum
             self._offset += sum(len(record.line) + 1 for record in records)
             yield from records
+        if self._begun and not self._seq:
+            raise lost(self.torn or "it is empty")
 
     def _rest(self, first: R) -> tuple[R, ...]:
         """The records of a write of several lines. Raises `BadLine` if one is not there or not right."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpointer import canon, disk
-from checkpointer.errors import CheckpointerError, IllegalEvent, NoStore
+from checkpointer.errors import CheckpointerError, IllegalEvent, LogDamaged, NoStore
 from checkpointer.events import (
     MAIN,
     AnyEvent,
@@ -129,13 +129,15 @@ def flush(log: JsonlLog, place: Path, known: Folded | None = None) -> tuple[Fold
     """Append what waits in the journal, then empty it; the hooks' gate is held. Gives the log's state, and why single
     facts were refused.
 
-    Raises what `delegate` and appending raise; the journal stays then.
+    Raises `LogDamaged` where no event is left of the run, what `delegate` and appending raise; the journal stays then.
     """
     facts = [fact for fact in sessions.journal(place)[0] if fact["f"] not in _SILENT]
     if known is None:
         known = folded(log)
     if not facts:
         return known, []
+    if known.state.status == "new":
+        raise nothing_left()
     pen = delegate(log, known.state.epoch, known=known)
     if log.resolve(facts[0]["uid"]) is not None or log.resolve(facts[-1]["uid"]) is not None:
         facts = [fact for fact in facts if log.resolve(fact["uid"]) is None]
@@ -149,6 +151,11 @@ def flush(log: JsonlLog, place: Path, known: Folded | None = None) -> tuple[Fold
             except (IllegalEvent, ValueError) as e:
                 refused.append(f"{fact.get('f')}: {e}")
     return pen.folded, refused
+
+
+def nothing_left() -> LogDamaged:
+    """Hooks told of a run that has no event: they do so only after its first one was durable."""
+    return LogDamaged("nothing is left of it", seq=1, kept="what hooks told since waits", next=("ckpt verify",))
 
 
 def _events(facts: Sequence[Fact], state: RunState, refused: list[str]) -> list[AnyEvent]:

@@ -452,7 +452,35 @@ def test_a_session_whose_log_is_damaged_goes_on_as_another_run(player: Player, c
     assert refused.lines[-1]["error"]["next"][0] == "ckpt events r1 --salvage"
 
 
-@pytest.mark.parametrize("how", ["damaged", "gone"])
+@pytest.mark.parametrize("how", ["empty", "torn", "gone"])
+def test_a_session_of_whose_log_nothing_is_left_goes_on_as_another_run(
+    player: Player, claude: Claude, how: str
+) -> None:
+    claude.prompt("one")
+    claude("SessionEnd", reason="exit")
+    (log,) = player.world.store.glob("runs/*/events.jsonl")
+    if how == "gone":
+        shutil.rmtree(log.parent)
+    else:
+        os.truncate(log, 0 if how == "empty" else 40)
+    lost = "r1: its log is gone" if how == "gone" else f"{log.parent.name}: the log is damaged at event 1"
+    assert f"run {lost}" in player.world.ckpt("verify", ok=5).text
+    if how != "gone":
+        assert [one["problem"] is not None for one in player.world.ckpt("runs", "--json").lines] == [True]
+    said = claude("SessionStart", source="resume")["systemMessage"]
+    assert "the log of r1 cannot be gone on with" in said
+    assert "this session goes on as r2" in said
+    assert claude.prompt("two") == {}
+    claude("Stop")
+    (now,) = (one for one in player.world.ckpt("runs", "--json").lines if one["problem"] is None)
+    assert (now["run"], now["turns"]) == ("r2", ["t2"])
+    if how != "gone":
+        (aside,) = player.world.store.glob("runs/*.damaged/events.jsonl")
+        assert f"ckpt events {aside.parent.name} --salvage" in said
+        player.world.ckpt("events", aside.parent.name, "--salvage")
+
+
+@pytest.mark.parametrize("how", ["damaged", "gone", "empty"])
 def test_a_log_that_is_lost_in_the_middle_of_a_turn_costs_nothing_of_that_turn(
     player: Player, claude: Claude, how: str
 ) -> None:
@@ -465,6 +493,9 @@ def test_a_log_that_is_lost_in_the_middle_of_a_turn_costs_nothing_of_that_turn(
     if how == "gone":
         (directory,) = player.world.store.glob("runs/*")
         shutil.rmtree(directory)
+    elif how == "empty":
+        (log,) = player.world.store.glob("runs/*/events.jsonl")
+        os.truncate(log, 0)
     else:
         spoil(player)
     claude.after("c1", command="make")
@@ -474,6 +505,7 @@ def test_a_log_that_is_lost_in_the_middle_of_a_turn_costs_nothing_of_that_turn(
     assert not player.world.has("made")
     told = claude.prompt("three")["systemMessage"]
     assert ("ckpt events r1 --salvage" in told) is (how == "damaged")
+    assert ("it is empty" in told) is (how == "empty")
     assert "goes on as r2" in told
     assert claude.prompt("four") == {}
     claude("Stop")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from checkpointer import machine
-from checkpointer.errors import Behind, Busy, Damaged, Failed, MissingObject, NoStore, Usage
-from checkpointer.log import JsonlLog, JsonlRuns, MemoryLog, catch_up, claim, open_log, open_runs
+from checkpointer.errors import Behind, Busy, Damaged, Failed, LogDamaged, MissingObject, NoStore, Usage
+from checkpointer.log import JsonlLog, JsonlRuns, MemoryLog, catch_up, claim, glance, open_log, open_runs
 from checkpointer.log.rewrite import redact
 from checkpointer.testing.ground import contents, said
 from checkpointer.testing.script import Script, begin
@@ -41,6 +41,23 @@ def test_a_network_file_system_is_refused_by_name(tmp_path: Path, kind: str, mon
     with pytest.raises(Failed, match=f"is on {kind}"):
         script_in(tmp_path / "r1")
     assert not (tmp_path / "r1" / "events.jsonl").exists()
+
+
+@pytest.mark.parametrize("left", [None, 0, 40])
+def test_a_log_that_was_begun_and_holds_no_event_is_damaged(tmp_path: Path, left: int | None) -> None:
+    script_in(tmp_path / "r1")
+    path = tmp_path / "r1" / "events.jsonl"
+    if left is None:
+        path.unlink()
+    else:
+        os.truncate(path, left)
+    for read in (lambda: list(JsonlLog(str(path.parent)).read()), lambda: list(glance.look(str(path.parent)))):
+        with pytest.raises(LogDamaged, match="at event 1"):
+            read()
+    assert glance.runs(str(tmp_path)) == ["r1"]
+    if left is not None:
+        (tmp_path / "r1" / "lease.json").unlink()  # a kill before the first event was whole: nobody was told of it
+        assert list(JsonlLog(str(path.parent)).read()) == list(glance.look(str(path.parent))) == []
 
 
 def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path) -> None:
