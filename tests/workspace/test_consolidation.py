@@ -48,7 +48,7 @@ def test_bringing_together_leaves_large_and_damaged_packs(store: Store, monkeypa
     whole = victim.read_bytes()
     again = Store(store.path)
     again.objects.refresh()
-    victim.write_bytes(whole[:40] + b"\1" + whole[41:])
+    victim.write_bytes(whole[:40] + bytes((whole[40] ^ 1,)) + whole[41:])
     assert consolidation.consolidate(again.objects, again.notices, enough=4) == 4
     assert victim.exists()
     assert any(victim.stem in n for n in again.notices)

@@ -42,9 +42,19 @@ def _forks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "alone", lambda: True)
 
 
+before: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _known() -> None:
+    """What other tests keep running is none of these."""
+    before.clear()
+    before.update(_children())
+
+
 def _children() -> set[int]:
     found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True).stdout.split()
-    return {int(p) for p in found} - {stable.child}
+    return {int(p) for p in found} - {stable.child} - before
 
 
 def _temporary(place: Place) -> list[str]:
