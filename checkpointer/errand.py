@@ -2,11 +2,12 @@
 `checkpointer.cli.resident`. Whoever calls knows it by `CKPT_RESIDENT`, the path of its socket.
 
 What is asked and answered: the caller connects, and sends `MAGIC`, the length of what follows as eight bytes, and
-with the first of these, descriptors: one that proves that it may write in the store, then, where the answer goes to
-them at once, its stdout and stderr. What follows are `FIELDS`, each as four bytes of length and its bytes. The answer
-is `TAKEN`; the caller, if it still waits, says `GO`, and only then is anything begun. Later come four bytes of exit
-status, eight of length, and what is to be printed. Where `TAKEN` does not come in time, or the connection ends, the
-caller does the work itself. It does so too where an answer that was begun does not come: as a hook that was killed
+with the first of these, descriptors: one that proves that it may write in the store, one that proves that it may look
+into the resident (from within a sandbox that is not around the resident too, nobody may), then, where the answer goes
+to them at once, its stdout and stderr. What follows are `FIELDS`, each as four bytes of length and its bytes. The
+answer is `TAKEN`; the caller, if it still waits, says `GO`, and only then is anything begun. Later come four bytes of
+exit status, eight of length, and what is to be printed. Where `TAKEN` does not come in time, or the connection ends,
+the caller does the work itself. It does so too where an answer that was begun does not come: as a hook that was killed
 and is called again.
 
 Nothing is imported here that an interpreter has not loaded when it starts, but for `_socket`.
@@ -34,7 +35,7 @@ PATIENCE = 5.0
 """Seconds until the errand must be taken. From then on the answer takes what it takes."""
 STDIN = 64 << 20
 """Bytes of a payload that are read at most."""
-FIELDS = ("version", "package", "spaces", "encodings", "pid", "umask", "directory", "inode", "words", "environment")
+FIELDS = ("version", "package", "encodings", "pid", "umask", "directory", "words", "environment")
 _LONGEST = 100
 _SERVED = ("hook", "save")
 
@@ -46,31 +47,46 @@ def told(words: Sequence[str]) -> tuple[int, bytes] | None:
     path = os.environ.get(VARIABLE, "")
     if not path or (words[0] if words else "") not in _SERVED or {"--help", "-h"}.intersection(words):
         return None
-    if os.environ.get("CKPT_OFF") == "1" or os.environ.get("CKPT_ACP"):
+    if sys.platform != "linux" or os.environ.get("CKPT_OFF") == "1" or os.environ.get("CKPT_ACP"):
         return None  # known without a word of stdin
     connection = None
-    given = [-1]
+    opened: list[int] = []
     try:
-        given[0] = os.open(os.path.join(os.path.dirname(path), DOOR), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        connection = _connected(path)
-        payload = None
-        if words[0] == "hook":
-            payload = _payload(words)
-        else:
-            given += [1, 2]
-        _send(connection, _packed(words, payload), given)
+        opened.append(_door(path))
+        connection, resident = _connected(path)
+        opened.append(inside(path, resident))
+        payload = _payload(words) if words[0] == "hook" else None
+        _send(connection, _packed(words, payload), opened if words[0] == "hook" else [*opened, 1, 2])
         return _answer(connection)
     except (OSError, ValueError, OverflowError):
         return None
     finally:
         if connection is not None:
             connection.close()
-        if given[0] >= 0:
-            os.close(given[0])
+        for fd in opened:
+            os.close(fd)
 
 
-def _connected(path: str) -> socket:
-    """Raises OSError where nobody of ours listens."""
+def _door(path: str) -> int:
+    """A descriptor of the door beside a socket, to write. Raises OSError where there is none, and waits for nobody."""
+    how = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(os.path.join(os.path.dirname(path), DOOR), how)
+    if os.fstat(fd).st_mode & 0o170000 != 0o100000:
+        os.close(fd)
+        raise OSError("what stands there is no door")
+    return fd
+
+
+def inside(path: str, resident: int) -> int:
+    """A descriptor of what a resident holds and nobody reaches by a name: a pipe, whose number its socket's name ends
+    with. Raises OSError for who may not look into that process.
+    """
+    number = int(path.rpartition("-")[2])
+    return os.open(f"/proc/{resident}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def _connected(path: str) -> tuple[socket, int]:
+    """A connection, and the process that listens. Raises OSError where nobody of ours does."""
     import _socket
 
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -88,35 +104,21 @@ def _connected(path: str) -> socket:
                     os.fchdir(here)
             finally:
                 os.close(here)
-        if peer(connection)[1] != os.geteuid():
+        pid, user = peer(connection)
+        if user != os.geteuid():
             raise PermissionError("the socket is another user's")
-        return connection
+        return connection, pid
     except BaseException:
         connection.close()
         raise
 
 
 def peer(connection: socket) -> tuple[int, int]:
-    """The process and the effective user at the other end of a connection, as the system says. Raises OSError."""
+    """The process and the effective user at the other end of a connection, as Linux says. Raises OSError."""
     import _socket
 
-    if sys.platform == "darwin":
-        told = connection.getsockopt(0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED: a version, the user, groups
-        pid = int.from_bytes(connection.getsockopt(0, 2, 4), sys.byteorder)  # LOCAL_PEERPID
-        return pid, int.from_bytes(told[4:8], sys.byteorder)
     told = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     return int.from_bytes(told[:4], sys.byteorder), int.from_bytes(told[4:8], sys.byteorder)
-
-
-def spaces() -> bytes:
-    """Which files, users and processes this process sees; where another one says the same, both see the same."""
-    names = [b"%d" % os.getuid()]
-    for space in ("mnt", "user", "pid"):
-        try:
-            names.append(os.fsencode(os.readlink(f"/proc/self/ns/{space}")))
-        except OSError:
-            names.append(b"")
-    return b" ".join(names)
 
 
 def package() -> bytes:
@@ -141,17 +143,14 @@ def _payload(words: Sequence[str]) -> bytes | None:
 def _packed(words: Sequence[str], payload: bytes | None) -> bytes:
     mask = os.umask(0o077)
     os.umask(mask)
-    st = os.stat(".")
     out = sys.stdout
     fields = [
         VERSION.encode(),
         package(),
-        spaces(),
         f"{sys.getfilesystemencoding()} {out.encoding} {out.errors}".encode(),
         b"%d" % os.getpid(),
         b"%d" % mask,
         os.getcwdb(),
-        b"%d %d" % (st.st_dev, st.st_ino),
         b"\0".join(os.fsencode(word) for word in words),
         b"\0".join(b"%b=%b" % pair for pair in os.environb.items()),
     ]

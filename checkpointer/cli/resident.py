@@ -2,7 +2,10 @@
 save` for whoever calls them in the run (`checkpointer.errand` is their side of it).
 
     <store>/resident/door             only who may write in the store can open it, and is served
-                     <pid>-<hex>      the socket
+                     <pid>-<hex>-<fd> the socket
+
+Whom it answers, and what, is in `order`. Where the system does not tell what a process may do (anywhere but on Linux),
+nobody could be told from who may do less, and there is no resident.
 
 It is forked before the run starts any thread, has no terminal, keeps no lock, and loads nothing before it is first
 called, unless its run is an agent's. Each call is answered by a fork of it, which becomes the caller: its environment,
@@ -18,11 +21,11 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import io
 import os
 import select
 import signal
 import socket
+import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +33,9 @@ from pathlib import Path
 
 from checkpointer import caller, disk, errand
 from checkpointer.agents.ancestry import is_agent
+from checkpointer.cli import rights
+from checkpointer.cli.order import Order, Terms
 from checkpointer.errors import CheckpointerError
-from checkpointer.release import VERSION
 from checkpointer.workspace.reading.workers import alone
 
 WARM = (
@@ -49,19 +53,26 @@ _WAITING = 64
 
 
 @contextlib.contextmanager
-def beside(store: Path, words: Sequence[str]) -> Iterator[Mapping[str, str]]:
-    """A resident while the body runs the command with these words; gives the variables by which it is found, none where
-    there cannot be one. Where the command is an agent's, what its first call needs is loaded before that comes.
+def beside(store: Path, root: bytes, words: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """A resident while the body runs the command with these words in the workspace at `root`; gives the variables by
+    which it is found, none where there cannot be one. Where the command is an agent's, what its first call needs is
+    loaded before that comes.
     """
-    path = store / "resident" / f"{os.getpid()}-{os.urandom(4).hex()}"
+    place = store / "resident"
     try:
-        _prepare(path.parent)
+        if sys.platform != "linux":
+            raise OSError("nobody says what a caller may do")
+        _prepare(place)
+        terms = Terms.here(root, place / errand.DOOR)
         read, write = os.pipe()
+        within, other = os.pipe()
     except (OSError, CheckpointerError):
         yield {}
         return
-    pid = _forked(path, read, words) if alone() else 0
-    os.close(read)
+    path = place / f"{os.getpid()}-{os.urandom(4).hex()}-{within}"
+    pid = _forked(path, read, within, words, terms) if alone() else 0
+    for fd in (read, within, other):
+        os.close(fd)
     try:
         yield {errand.VARIABLE: os.fspath(path)} if pid else {}
     finally:
@@ -76,7 +87,13 @@ def _prepare(directory: Path) -> None:
     """The place of the sockets, without those whose resident is gone. Raises OSError."""
     with contextlib.suppress(FileExistsError):
         disk.make_directory(directory)
-    os.close(os.open(directory / errand.DOOR, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    how = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    door = os.open(directory / errand.DOOR, how, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(door).st_mode):
+            raise OSError("what stands there is no door")
+    finally:
+        os.close(door)
     for name in os.listdir(directory):
         number = name.partition("-")[0]
         if number.isdigit():
@@ -100,7 +117,7 @@ def _ended(pid: int) -> None:
             time.sleep(0.002)
 
 
-def _forked(path: Path, control: int, words: Sequence[str]) -> int:
+def _forked(path: Path, control: int, within: int, words: Sequence[str], terms: Terms) -> int:
     """The number of the resident; 0 where there can be none."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -112,10 +129,10 @@ def _forked(path: Path, control: int, words: Sequence[str]) -> int:
         return pid
     try:
         os.setsid()
-        _let_go(control)
+        _let_go(control, within)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP):
             signal.signal(number, signal.SIG_DFL)
-        Resident(path, control).serve(at_once=is_agent(words))
+        Resident(path, control, within, terms).serve(at_once=is_agent(words))
     finally:
         os._exit(0)
 
@@ -131,12 +148,15 @@ def _let_go(*kept: int) -> None:
 
 
 class Resident:
-    """Listens at `path` until nobody holds the other end of `control`."""
+    """Listens at `path` until nobody holds the other end of `control`, for whom `terms` say. `within`: a descriptor
+    that only who may look into this process finds.
+    """
 
-    def __init__(self, path: Path, control: int) -> None:
+    def __init__(self, path: Path, control: int, within: int, terms: Terms) -> None:
         self.path = path
         self.control = control
-        self.package = errand.package()
+        self.terms = terms
+        self.within = within
         self._warm = False
         self._at_work: dict[int, socket.socket | None] = {}
         """The connection that each fork answers; None where the caller hung up."""
@@ -202,6 +222,7 @@ class Resident:
 
     def _receive(self, listener: socket.socket) -> None:
         connection, _ = listener.accept()
+        since = time.clock_gettime(time.CLOCK_BOOTTIME)
         self.warm()
         pid = os.fork()
         if pid:
@@ -211,7 +232,7 @@ class Resident:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             listener.close()
-            self._serve_one(connection)
+            self._serve_one(connection, since)
         finally:
             os._exit(0)
 
@@ -230,10 +251,10 @@ class Resident:
 
     # -- in the fork
 
-    def _serve_one(self, connection: socket.socket) -> None:
+    def _serve_one(self, connection: socket.socket, since: float) -> None:
         connection.settimeout(REQUEST)
         order = Order.received(connection)
-        if not order.is_of(self.path.parent / errand.DOOR, self.package):
+        if not order.fits(self.terms, self.within) or not rights.same(connection, order.pid, since):
             return
         connection.sendall(errand.TAKEN)
         if connection.recv(1) != errand.GO:
@@ -242,89 +263,3 @@ class Resident:
         caller.answer_for(order.pid)
         status, printed = order.carried_out()
         connection.sendall(status.to_bytes(4, "big") + len(printed).to_bytes(8, "big") + printed)
-
-
-class Order:
-    """What a caller asked for: its fields, its descriptors, and who it is."""
-
-    def __init__(self, fields: list[bytes], descriptors: list[int], pid: int, user: int) -> None:
-        given = dict(zip(errand.FIELDS, fields, strict=False))
-        self.fields = given
-        self.payload = fields[len(errand.FIELDS)] if len(fields) > len(errand.FIELDS) else None
-        self.descriptors = descriptors
-        self.pid = pid
-        self.user = user
-        self.words = [os.fsdecode(word) for word in given["words"].split(b"\0")]
-
-    @classmethod
-    def received(cls, connection: socket.socket) -> Order:
-        """Raises OSError or ValueError for anything but a whole errand."""
-        size = len(errand.MAGIC) + 8
-        head, descriptors, _, _ = socket.recv_fds(connection, size, 3)
-        head += errand.exactly(connection, size - len(head))
-        if not head.startswith(errand.MAGIC):
-            raise ValueError("not an errand")
-        data = memoryview(errand.exactly(connection, int.from_bytes(head[-8:], "big")))
-        fields = []
-        while data:
-            end = 4 + int.from_bytes(data[:4], "big")
-            fields.append(bytes(data[4:end]))
-            data = data[end:]
-        return cls(fields, descriptors, *errand.peer(connection))
-
-    def is_of(self, door: Path, package: bytes) -> bool:
-        """Is it of this user's, in the same version of this program, with the same sight of the files, and may it write
-        in the store?
-        """
-        given = self.fields
-        here = os.stat(given["directory"])
-        stream = f"{sys.getfilesystemencoding()} ".encode()
-        return (
-            self.user == os.geteuid()
-            and given["version"] == VERSION.encode()
-            and given["package"] == package == errand.package()
-            and given["spaces"] == errand.spaces()
-            and given["encodings"].startswith(stream)
-            and given["pid"] == b"%d" % self.pid
-            and given["inode"] == b"%d %d" % (here.st_dev, here.st_ino)
-            and _opens(self.descriptors[:1], door)
-        )
-
-    def carried_out(self) -> tuple[int, bytes]:
-        """Be the caller, and do what it was called to do: the exit status, and what it is to print."""
-        given = self.fields
-        os.chdir(given["directory"])
-        os.umask(int(given["umask"]))
-        os.environ.clear()
-        os.environb.update(pair.partition(b"=")[::2] for pair in given["environment"].split(b"\0") if pair)
-        time.tzset()
-        printed = io.BytesIO()
-        _, encoding, errors = given["encodings"].decode().split(" ")
-        sys.stdin = None if self.payload is None else io.TextIOWrapper(io.BytesIO(self.payload))
-        if len(self.descriptors) == 3:
-            for number, fd in enumerate(self.descriptors[1:], 1):
-                os.dup2(fd, number)
-            sys.stdout = _stream(1, encoding, errors)
-            sys.stderr = _stream(2, encoding, "backslashreplace")
-        else:
-            sys.stdout = io.TextIOWrapper(printed, encoding=encoding, errors=errors, write_through=True)
-        sys.argv[1:] = self.words
-        program = importlib.import_module("checkpointer.cli.program")
-        status = program.main(self.words)
-        return status, printed.getvalue()
-
-
-def _opens(descriptors: list[int], door: Path) -> bool:
-    """Is this descriptor the door, open for writing?"""
-    import fcntl
-
-    if not descriptors:
-        return False
-    (fd,) = descriptors
-    writable = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE in (os.O_WRONLY, os.O_RDWR)
-    return writable and os.path.samestat(os.fstat(fd), os.stat(door))
-
-
-def _stream(fd: int, encoding: str, errors: str) -> io.TextIOWrapper:
-    raw = open(fd, "wb", closefd=False)  # noqa: SIM115
-    return io.TextIOWrapper(raw, encoding=encoding, errors=errors, line_buffering=fd == 2 or os.isatty(fd))

@@ -244,7 +244,7 @@ def _watched(call: Call, workspace: Workspace, resumed: Resumed) -> int:
         resumed.let_go()
         raise Usage(f"{resumed.handle} has no checkpoint to go on from", next=("ckpt run -- COMMAND",))
     running.go_on(resumed.pen, resumed.handle, tip.number)
-    with resident.beside(workspace.directory, running.argv) as found:
+    with resident.beside(workspace.directory, workspace.root, running.argv) as found:
         report = running.carry_out({**os.environ, **found})
     say_after(call, workspace, running, report)
     return report.status

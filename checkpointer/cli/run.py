@@ -72,7 +72,7 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
     call.out.quiet |= call.out.json
     _say_before(call, workspace, running, base)
     try:
-        with resident.beside(workspace.directory, words) as found:
+        with resident.beside(workspace.directory, workspace.root, words) as found:
             report = running.carry_out({**os.environ, **found})
     except CannotStart as e:
         say(call, e.message, always=True)

@@ -1,4 +1,4 @@
-"""The resident of `ckpt run`: the same answers as without it, to whom they belong, and never in the way."""
+"""The resident of `ckpt run`: the same answers as without it, and never in the way."""
 
 from __future__ import annotations
 
@@ -7,80 +7,27 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from agents.hooking import Player, Told, told, until
+from agents.residing import Around, Neighbour, gone, linux, standing, waits
 from harness.world import World
 
 from checkpointer import errand
 from checkpointer.__main__ import main
 
-KEEPS = ["run", "--", "sh", "-c", 'echo "$CKPT_RESIDENT"; exec cat']
+pytestmark = linux
+
 NOT_SERVED = 98
-
-
-class Around:
-    """A `ckpt run` that does nothing, with its resident; `path` is the socket."""
-
-    def __init__(self, world: World) -> None:
-        world.write("a", "a\n")
-        words, env = world.words(KEEPS, None)
-        self.run = subprocess.Popen(
-            words, cwd=world.root, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
-        assert self.run.stdout is not None
-        self.path = Path(self.run.stdout.readline().decode().strip())
-        self.world = world
-        self.process = next(p for p in psutil.Process(self.run.pid).children() if p.name() != "cat")
-        with until("it listens") as done:
-            while not done(self.path.exists()):
-                pass
-
-    def end(self) -> None:
-        """Kill all of it but the resident, which is in no group with it."""
-        os.killpg(self.run.pid, signal.SIGKILL)
-        self.run.communicate()
-
-    @property
-    def worked(self) -> float:
-        """Seconds of work of the forks that are over."""
-        times = self.process.cpu_times()
-        return float(times.children_user + times.children_system)
-
-    @property
-    def forks(self) -> list[psutil.Process]:
-        return [p for p in self.process.children() if not gone(p)]
 
 
 @pytest.fixture(scope="module")
 def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Around]:
-    """In a workspace of its own, whose store lies so deep that the socket's path is too long for a socket."""
-    base = tmp_path_factory.mktemp("around")
-    state = base / ("deep" * 25)
-    found = Around(World(base, state=state))
-    assert len(str(found.path)) > 108
-    with until("it has loaded what it needs") as done:
-        while not done(Asking(found).taken()):
-            pass
-    yield found
-    found.end()
-    with until("the resident ends with its run") as done:
-        while not done(gone(found.process) and not found.path.exists()):
-            pass
-
-
-def gone(process: psutil.Process) -> bool:
-    """Has it ended, whether anybody waited for it or not?"""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+    yield from standing(tmp_path_factory.mktemp("around"))
 
 
 class Carried(Player):
@@ -108,6 +55,12 @@ class Carried(Player):
 
 
 @pytest.fixture
+def world(tmp_path: Path, around: Around) -> World:
+    """Here everybody is the same person."""
+    return Neighbour(tmp_path, around.world)
+
+
+@pytest.fixture
 def carried(world: World, around: Around) -> Carried:
     player = Carried(world)
     player.path = around.path
@@ -127,7 +80,7 @@ def logged(world: World) -> list[str]:
 def test_the_same_log_and_the_same_answers(tmp_path_factory: pytest.TempPathFactory, around: Around, name: str) -> None:
     seen = []
     for kind in (Player, Carried):
-        world = World(tmp_path_factory.mktemp("same"))
+        world = Neighbour(tmp_path_factory.mktemp("same"), around.world)
         player = kind(world)
         player.agent = 0
         player.path = around.path  # type: ignore[attr-defined]
@@ -143,14 +96,14 @@ def test_the_same_log_and_the_same_answers(tmp_path_factory: pytest.TempPathFact
     assert seen[0] == seen[1]
 
 
-def test_save_prints_and_ends_as_it_does_alone(world: World, around: Around) -> None:
-    world.write("a", "1\n")
-    world.ckpt("save")
+def test_save_prints_and_ends_as_it_does_alone(around: Around) -> None:
+    """In the workspace of the run, in any directory of it."""
+    world = around.world
     outcomes = []
     for more in ({}, {errand.VARIABLE: str(around.path)}):
         before = around.worked
         for words in (["save", "--json"], ["save", "-m", "t3"], ["save", "-m", "name"]):
-            result = world.ckpt(*words, env=more, ok=None)
+            result = world.ckpt(*words, cwd=world.root / "below", env=more, ok=None)
             outcomes.append((words, result.status, result.out, result.err))
         assert (around.worked > before) == bool(more)
     assert outcomes[:3] == outcomes[3:]
@@ -178,8 +131,9 @@ def test_the_client_is_light(world: World, around: Around) -> None:
 
 def test_what_a_call_needs_is_loaded_before(world: World) -> None:
     script = (
-        "import sys; from pathlib import Path; from checkpointer.cli import program, resident;"
-        "resident.Resident(Path('nowhere'), 0).warm(); had = set(sys.modules);"
+        "import os, sys; from pathlib import Path; from checkpointer.cli import order, program, resident;"
+        "terms = order.Terms.here(os.getcwdb(), Path('door'));"
+        "resident.Resident(Path('nowhere'), 0, 0, terms).warm(); had = set(sys.modules);"
         "status = program.main(sys.argv[1:]); print(status, *sorted(set(sys.modules) - had))"
     )
     stdin = {"session_id": "s", "cwd": str(world.root), "prompt": "go", "hook_event_name": "UserPromptSubmit"}
@@ -192,93 +146,6 @@ def test_what_a_call_needs_is_loaded_before(world: World) -> None:
         check=True,
     )
     assert done.stdout.decode().strip() == "0"
-
-
-# -- who is served
-
-
-class Asking:
-    """A request as a client makes it, of which a test may falsify a part; `taken` says whether it was accepted."""
-
-    def __init__(self, around: Around, *, door: int = os.O_WRONLY, payload: bytes = b"") -> None:
-        self.payload = payload
-        self.path = around.path
-        self.door = os.open(self.path.with_name(errand.DOOR), door)
-
-    def taken(self, user: int | None = None, **other: bytes) -> bool:
-        """Asked by this process, or by a child that is another user."""
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                if user is not None:
-                    os.setuid(user)
-                status = 0 if self._ask(other) == errand.TAKEN else 3
-            finally:
-                os._exit(status)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        assert status in (0, 3)
-        return status == 0
-
-    def _ask(self, other: dict[str, bytes]) -> bytes:
-        connection = socket.socket(socket.AF_UNIX)
-        os.chdir(self.path.parent)
-        connection.connect(self.path.name)
-        packed = errand._packed(["hook", "nobody"], self.payload)
-        fields = []
-        while packed:
-            end = 4 + int.from_bytes(packed[:4], "big")
-            fields.append(packed[4:end])
-            packed = packed[end:]
-        for name, value in other.items():
-            fields[errand.FIELDS.index(name)] = value
-        data = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
-        errand._send(connection, data, [self.door])
-        return connection.recv(1)
-
-
-def test_an_errand_that_fits_is_taken(around: Around) -> None:
-    assert Asking(around).taken()
-
-
-@pytest.mark.parametrize("field", ["version", "package", "spaces", "encodings", "pid", "inode"])
-def test_another_version_another_sight_or_another_process_is_not(around: Around, field: str) -> None:
-    assert not Asking(around).taken(**{field: b"other"})
-
-
-def test_who_may_not_write_in_the_store_is_not_served(around: Around) -> None:
-    """As in an agent's sandbox, which shows its shell the store for reading only."""
-    assert not Asking(around, door=os.O_RDONLY).taken()
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else for a moment")
-def test_another_user_is_not_served(around: Around) -> None:
-    """Even where the permissions of the store and of the socket let it in."""
-    opened = [d for d in around.path.parents if d.stat().st_mode & 0o077 == 0]
-    for directory in opened:
-        directory.chmod(0o711)
-    around.path.chmod(0o666)
-    try:
-        assert not Asking(around).taken(user=65534, spaces=errand.spaces())
-    finally:
-        around.path.chmod(0o600)
-        for directory in opened:
-            directory.chmod(0o700)
-
-
-def test_nothing_is_begun_for_a_client_that_no_longer_waits(world: World, around: Around) -> None:
-    """It has given up meanwhile, and does the work itself: twice would be a turn too many."""
-    stdin = {"session_id": "s", "cwd": str(world.root), "prompt": "go", "hook_event_name": "UserPromptSubmit"}
-    st = world.root.stat()
-    asking = Asking(around, payload=json.dumps(stdin).encode())
-    assert asking.taken(
-        words=b"hook\0claude\0UserPromptSubmit",
-        environment="\0".join(f"{k}={v}" for k, v in world.env.items()).encode(),
-        directory=os.fsencode(world.root),
-        inode=b"%d %d" % (st.st_dev, st.st_ino),
-    )
-    waits(around, 0)
-    assert not list(world.state.iterdir())
 
 
 # -- in the way of nobody
@@ -314,14 +181,6 @@ class Held:
     def release(self) -> None:
         fcntl.flock(self.file, fcntl.LOCK_UN)  # the clients are forks of ours, and have the file open too
         self.file.close()
-
-
-def waits(around: Around, number: int) -> list[psutil.Process]:
-    """So many forks are at work."""
-    with until("the forks are at work") as done:
-        while not done(len(around.forks) == number):
-            pass
-    return around.forks
 
 
 def test_a_fork_that_dies_leaves_the_work_to_the_client(carried: Carried, around: Around) -> None:
@@ -368,7 +227,7 @@ def test_a_resident_that_dies_is_missed_by_nobody(tmp_path: Path, carried: Carri
     """Who it was answering has an answer, who comes later works alone, and the next run sweeps what it left."""
     base = tmp_path / "dead"
     base.mkdir()
-    dead = Around(World(base))
+    dead = Around(Neighbour(base, around.world))
     carried.path, carried.alone = dead.path, True
     held = begun(carried, dead)
     pid, read = carried.spawn(report(carried.world, "c1"))
