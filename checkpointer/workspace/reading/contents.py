@@ -333,15 +333,6 @@ class Contents:
             ) from e
         return content._replace(stat=now)
 
-    def look_again(self, frame: Frame) -> None:
-        """The mode of the directory itself was set anew: take that over into what was found."""
-        frame.stat = stat_of(os.fstat(frame.fd))
-        frame.seen = pack([frame.stat, *unpack_seen(frame.seen)[1:]])
-        frame.own.get("modes", {}).pop("", None)
-        mode = frame.stat[0] & PERMISSIONS
-        if mode != self.terms.usual[2]:
-            frame.note("modes", "", mode)
-
 
 def _exists(name: str, directory: int) -> bool:
     try:

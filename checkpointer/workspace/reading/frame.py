@@ -7,9 +7,10 @@ import os
 import stat
 from collections.abc import Mapping
 
+from checkpointer.workspace.entry import PERMISSIONS
 from checkpointer.workspace.reading.listing import DIRECTORY
 from checkpointer.workspace.reading.reader import stat_of
-from checkpointer.workspace.reading.table import Own, Record, Stat
+from checkpointer.workspace.reading.table import Own, Record, Stat, pack, unpack_seen
 from checkpointer.workspace.rules.directoryrules import DirectoryRules
 from checkpointer.workspace.trees.gittree import Item
 
@@ -98,6 +99,15 @@ class Frame:
             return stat.S_ISDIR(os.stat(name, dir_fd=self.fd, follow_symlinks=False).st_mode)
         except OSError:
             return False
+
+    def look_again(self, usual: int) -> None:
+        """The mode of the directory itself was set anew: take that over into what was found. `usual` is told of none."""
+        self.stat = stat_of(os.fstat(self.fd))
+        self.seen = pack([self.stat, *unpack_seen(self.seen)[1:]])
+        self.own.get("modes", {}).pop("", None)
+        mode = self.stat[0] & PERMISSIONS
+        if mode != usual:
+            self.note("modes", "", mode)
 
     def note(self, section: str, name: str, value: int | str) -> None:
         """Add to what the directory tells the extras."""

@@ -326,7 +326,7 @@ class Scan:
             if self._rights.taken(frame.path):
                 self._rights.give_back(frame.path)
                 self._reach(frame)
-                self.contents.look_again(frame)
+                frame.look_again(self.terms.usual[2])
             if frame.same and old is not None:
                 record = old._replace(tree=tree, below=old.files + below)
             else:
