@@ -101,7 +101,7 @@ class Frame:
             return False
 
     def look_again(self, usual: int) -> None:
-        """The mode of the directory itself was set anew: take that over into what was found. `usual` is told of none."""
+        """The mode of the directory itself was set anew: take that over into what was found. `usual` is no news."""
         self.stat = stat_of(os.fstat(self.fd))
         self.seen = pack([self.stat, *unpack_seen(self.seen)[1:]])
         self.own.get("modes", {}).pop("", None)
