@@ -21,6 +21,7 @@ from checkpointer.workspace.entry import to_json
 if TYPE_CHECKING:
     from checkpointer.run.command import CommandRun, Report
     from checkpointer.run.roster import RunInfo
+    from checkpointer.run.tally import Tally
     from checkpointer.workspace.outcome import Saved
     from checkpointer.workspace.workspace import Workspace
 
@@ -85,7 +86,7 @@ def run(call: Call, argv: tuple[str, ...], agent: str | None, unprotected: bool,
 
 def _ended(workspace: Workspace, running: CommandRun, report: Report) -> dict[str, Any]:
     """What a run came to, for programs."""
-    changed = named_paths(workspace.diff(report.before, report.after)) if report.turns else []
+    found = _tally(workspace, running, report)
     trouble = report.trouble
     return {
         "schema": 1,
@@ -93,7 +94,8 @@ def _ended(workspace: Workspace, running: CommandRun, report: Report) -> dict[st
         "turns": report.turns,
         "before": report.before,
         "after": report.after,
-        "changed": [to_json(path) for path in changed],
+        "changed": [to_json(path) for path in named_paths(found.changed)],
+        "outside": [to_json(path) for path in named_paths(found.outside)],
         "protected": trouble is None,
         "reason": trouble.message if trouble is not None else None,
         "exit": report.status,
@@ -179,19 +181,26 @@ def say_after(call: Call, workspace: Workspace, running: CommandRun, report: Rep
     note_prompt(workspace)
     if report.lost is not None:
         say(call, f"watching was incomplete ({report.lost}): steps may be joined, nothing is missing")
-    changed = named_paths(workspace.diff(report.before, report.after)) if report.turns else []
+    found = _tally(workspace, running, report)
+    say(call, _of_turns(running, report, found))
+    if outside := named_paths(found.outside):
+        say(call, f"{phrase.paths(outside)} changed outside the turns: not the agent's, as far as ckpt can tell")
+
+
+def _tally(workspace: Workspace, running: CommandRun, report: Report) -> Tally:
+    from checkpointer.run.tally import tally
+
+    return tally(workspace.timeline(), running.handle, report.turns, report.before, report.after)
+
+
+def _of_turns(running: CommandRun, report: Report, found: Tally) -> str:
+    changed = named_paths(found.changed)
     if not report.turns:
-        say(call, f"{running.handle} changed nothing")
-        return
+        return f"{running.handle} changed nothing"
     turns = report.turns[0] if len(report.turns) == 1 else f"{report.turns[0]} to {report.turns[-1]}"
     if not changed:
-        say(call, f"{turns} changed files and changed them back")
-        return
-    which = "" if len(report.turns) == 1 else f" {report.turns[0]}..{report.turns[-1]}"
-    say(
-        call,
-        f"{turns} changed {phrase.count(len(changed), 'file')}: {phrase.paths(changed)}   (undo: ckpt undo{which})",
-    )
+        return f"{turns} changed files and changed them back"
+    return f"{turns} changed {phrase.count(len(changed), 'file')}: {phrase.paths(changed)}   (undo: {found.undo})"
 
 
 class _Listing(Verbatim):

@@ -46,6 +46,8 @@ for n, name in enumerate(["one", "two"]):
         print("hanging", flush=True)
         time.sleep(600)
     hook("Stop", last_assistant_message=f"{name} is written")
+    if not n and os.environ.get("BETWEEN"):
+        open("between", "w").close()
 hook("SessionEnd", reason="exit")
 """
 
@@ -70,8 +72,9 @@ def said(player: Player) -> list[list[object]]:
 
 
 def test_turns_come_from_the_hooks(player: Player) -> None:
-    result = player.world.ckpt("run", "--", "claude")
-    assert "t2 to t3 changed 2 files: one two" in result.err
+    result = player.world.ckpt("run", "--", "claude", env={"BETWEEN": "1"})
+    assert "t2 to t3 changed 2 files: one two   (undo: ckpt undo t2..t3)" in result.err
+    assert "between changed outside the turns: not the agent's" in result.err
     rows = [r for r in player.world.ckpt("log", "--json").lines if r["kind"] == "turn"]
     assert [(r["turn"], r["prompt"], r["run"]) for r in rows] == [("t3", "write two", "r1"), ("t2", "write one", "r1")]
     assert [r["run"] for r in player.world.ckpt("runs", "--json").lines] == ["r1"]
