@@ -113,11 +113,12 @@ class Points:
         wanted = TURN.fullmatch(handle)
         if not turns:
             return Usage(f"there is no {handle}: no turn has changed anything here", next=("ckpt log --checkpoints",))
-        if wanted and int(wanted[1]) < turns[0]:
-            return TooOld(f"{handle} is no longer kept; the oldest turn is t{turns[0]}", next=("ckpt log",))
+        if wanted and int(wanted[1]) < turns[0] and self.kept[0].number > 1:
+            why = f"{handle} is no longer kept, or changed nothing; the oldest turn that did is t{turns[0]}"
+            return TooOld(why, next=("ckpt log",))
         if wanted and wanted[2] and int(wanted[1]) in turns:
             return Usage(f"there is no step {handle} that changed anything", next=(f"ckpt show t{wanted[1]}",))
-        if wanted and int(wanted[1]) < turns[-1]:
+        if wanted and 0 < int(wanted[1]) < turns[-1]:
             return Usage(f"{handle} changed nothing", next=("ckpt log",))
         return Usage(f"there is no {handle}; the newest turn that changed anything is t{turns[-1]}", next=("ckpt log",))
 

@@ -52,6 +52,14 @@ def test_points(word: str, number: int) -> None:
     assert found.number == number
 
 
+def test_an_empty_first_turn_changed_nothing_where_everything_is_kept() -> None:
+    points = Points([point(1, 60, "base"), point(2, 50, "step", ("t2.1",))], now=NOW)
+    with pytest.raises(Usage, match="t1 changed nothing"):
+        points.resolve("t1")
+    with pytest.raises(Usage, match="there is no t0"):
+        points.resolve("t0")
+
+
 def test_now_is_no_checkpoint() -> None:
     assert POINTS.resolve("now") is None
 
