@@ -234,6 +234,17 @@ def test_a_number_that_is_another_process_by_now_is_not_it() -> None:
     connection.close()
 
 
+def test_where_the_kernel_names_no_peer_the_start_of_a_process_tells() -> None:
+    """As before Linux 6.5; a socket that nobody connected to has no peer either."""
+    since = time.clock_gettime(time.CLOCK_BOOTTIME)
+    child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    with socket.socket(socket.AF_UNIX) as nobody:
+        assert rights.same(nobody, os.getpid(), since)
+        assert not rights.same(nobody, child.pid, since - 1)
+        child.communicate()
+        assert not rights.same(nobody, child.pid, time.clock_gettime(time.CLOCK_BOOTTIME))
+
+
 # -- nobody waits for what is no door
 
 
