@@ -91,7 +91,7 @@ class Observer:
             with self.workspace.locked(f"a checkpoint for {self.session.handle}", PATIENCE):
                 others = neighbours(self.workspace.directory, (self.session.run,))
                 runs = (self.session.handle, *others.runs) if own else others.runs
-                by: By = "agent" if own or others.runs else "person"
+                by: By = "agent" if own or others.runs or self._lost() else "person"
                 saved = self.workspace.save(
                     kind=_kind(own, made), runs=runs, steps=(*own, *others.steps), by=by
                 )  # fmt: skip
@@ -106,6 +106,12 @@ class Observer:
         made.facts[:0] = found
         for fact in found:
             self.session.take(fact)
+
+    def _lost(self) -> bool:
+        """Could nothing be kept of this session up to now? Then what changed may be its agent's."""
+        from checkpointer.agents import protection
+
+        return bool(protection.load(self.workspace.root, self.workspace.directory, self.session.session).reason)
 
     def _since(self, newest: Checkpoint) -> list[tuple[int, Checkpoint]]:
         """The checkpoints that the facts do not know of, oldest first, each with the number of the one before it."""

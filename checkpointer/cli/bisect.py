@@ -157,7 +157,8 @@ def _turn(checkpoint: Checkpoint) -> str | None:
 def _tell(call: Call, good: Checkpoint, first: Checkpoint, maybe: list[Checkpoint], names: dict[str, Title]) -> None:
     turn = _turn(first)
     title = names.get(turn or "", Title())
-    what = f"{first.meta.steps[-1]} broke it" if turn else f"it broke outside any agent, by checkpoint {first.number}"
+    where = "while an agent was not protected" if first.meta.unprotected else "outside any agent"
+    what = f"{first.meta.steps[-1]} broke it" if turn else f"it broke {where}, by checkpoint {first.number}"
     prompt = f" {title.agent} {phrase.quoted(title.prompt)}".rstrip() if turn and title.prompt else ""
     call.out.line(f"{what}:{prompt}" if prompt else what)
     if maybe:

@@ -202,7 +202,9 @@ def _who(origin: Origin, names: dict[str, Title]) -> str:
     if origin.turn is not None:
         return names.get(origin.turn, Title()).agent or "agent"
     operation = origin.checkpoint.meta.operation
-    return f"{origin.checkpoint.kind} of {operation.unit}" if operation is not None else "you"
+    if operation is not None:
+        return f"{origin.checkpoint.kind} of {operation.unit}"
+    return "agent or you" if origin.checkpoint.meta.unprotected else "you"
 
 
 def _document(path: bytes, number: int, origin: Origin, line: bytes, names: dict[str, Title]) -> dict[str, Any]:

@@ -189,6 +189,8 @@ def who(row: Row) -> str:
     """`claude r7`: agent and run; `you` for what a person did."""
     asked = "person" if row.kind == "turn" else row.checkpoint.meta.by
     by = {"person": "you", "agent": "an agent", "watch": "ckpt"}[asked]
+    if row.checkpoint.meta.unprotected and row.kind != "turn":
+        by = "an agent or you"
     agent = row.title.agent or ("" if row.runs else by)
     return " ".join(w for w in (agent, " ".join(row.runs)) if w)
 

@@ -68,6 +68,7 @@ class Findings:
     place: Place
     tip: Checkpoint | None = None
     reason: str = ""
+    lost: bool = False
     changed: list[bytes] = field(default_factory=list)
     uncovered: dict[bytes, str] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
@@ -140,7 +141,8 @@ def examine(call: Call, workspace: Workspace, place: Place) -> Findings:
         except CheckpointerError as e:
             found.reason = e.message
     if not found.reason:
-        found.reason = unprotected_reason(workspace, place) or lost_words(place)
+        lost = lost_words(place)
+        found.reason, found.lost = unprotected_reason(workspace, place) or lost, bool(lost)
     rows = (row for row in listing.rows(timeline, titles(workspace)) if not row.is_talk)
     found.rows = [row for row, _ in zip(rows, range(ROWS), strict=False)]
     if place.state == "imported":
@@ -269,7 +271,9 @@ def _changed_words(found: Findings) -> str:
     since = steps[-1].split(".")[0] if steps else f"checkpoint {found.tip.number}"
     cut_off = [t for t in found.open_turns if not t.alive]
     whose = f"t{working[-1].turn} is at work" if working else "not by an agent"
-    if cut_off and not working:
+    if found.lost and not working:
+        whose = "by an agent that is not protected, or by you"
+    elif cut_off and not working:
         whose = f"by {cut_off[-1].run} before it was cut off, or by you"
     return f"  changed since {since}, {whose}: {phrase.paths(found.changed)}"
 

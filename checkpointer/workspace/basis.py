@@ -118,13 +118,16 @@ class Basis(NamedTuple):
             return set()
         return {path for path in paths if any(uncovered.get(p) in reasons for p in (path, *parents(path)))}
 
-    def nobodys(self, since: int, paths: Collection[bytes]) -> list[bytes]:
-        """Those of the paths that were changed outside any agent's step or operation after a checkpoint, sorted."""
+    def nobodys(self, since: int, paths: Collection[bytes], *, unprotected: bool = False) -> list[bytes]:
+        """Those of the paths that were changed outside any agent's step or operation after a checkpoint, sorted; or
+        those that were changed while an agent was not protected.
+        """
         wanted = set(paths)
         found: set[bytes] = set()
         pairs = [(a, b) for a, b in pairwise(self.checkpoints) if a.number >= since]
         for before, after in pairs[-_LOOKED_AT:]:
-            if not after.meta.steps and after.kind not in OPERATIONS:
+            outside = not after.meta.steps and after.kind not in OPERATIONS
+            if outside and after.meta.unprotected is unprotected:
                 found.update(wanted & self.diff(before.number, after.number).keys())
         return sorted(found)
 

@@ -66,6 +66,11 @@ class Meta(NamedTuple):
     operation: Operation | None = None
     names: tuple[str, ...] = ()
 
+    @property
+    def unprotected(self) -> bool:
+        """Was an agent at work in the interval of whose work nothing could be kept? Then it is nobody's for certain."""
+        return self.kind == "outside" and self.by == "agent" and not self.steps and not self.runs
+
     def subject(self) -> str:
         words = [self.kind, *self.steps]
         if self.operation is not None:

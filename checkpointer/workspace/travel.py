@@ -237,10 +237,12 @@ def restore(
         notes = []
         if spared:
             notes.append(f"purged from checkpoint {number}, so left as it is: {' '.join(show(p) for p in spared[:8])}")
-        others = basis.nobodys(number, [p for p, (now, _) in changes.items() if now is None or now.kind != "dir"])
-        if others:
-            shown = " ".join(show(p) for p in others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
-            notes.append(f"among it what no agent did: {shown}")
+        files = [p for p, (now, _) in changes.items() if now is None or now.kind != "dir"]
+        for words, unprotected in (("what no agent did", False), ("what an agent did unprotected, or you", True)):
+            others = basis.nobodys(number, files, unprotected=unprotected)
+            if others:
+                more = f" and {len(others) - 8} more" if len(others) > 8 else ""
+                notes.append(f"among it {words}: {' '.join(show(p) for p in others[:8])}{more}")
         return Decision(
             operation=Operation(label, number),
             wanted={path: after for path, (_, after) in changes.items()},

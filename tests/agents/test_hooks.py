@@ -16,7 +16,7 @@ from agents.hooking import Player, Told, told, until
 from harness.manifest import same
 from harness.world import World
 
-from checkpointer.agents import ancestry, diary
+from checkpointer.agents import ancestry, diary, protection
 from checkpointer.agents.dialects.report import Report
 from checkpointer.agents.intake import FULL, PLENTY, Intake
 from checkpointer.agents.observing import Observer
@@ -383,13 +383,25 @@ def test_a_loss_of_protection_is_told_once_and_so_is_its_end(player: Player, cla
     said_of = player.world.ckpt("status").out.split("\n")[0]
     assert "NOT PROTECTED: since " in said_of
     assert "the hooks of claude (session s1) could not keep what it did" in said_of
+    player.world.write("notes.txt", "by the agent, unprotected\n")
     claude.before("c9", command="make")  # kept again from here on
+    newest = player.world.ckpt("log", "--checkpoints").out.split("\n")[0]
+    assert "an agent or you" in newest
     said = [json.dumps(claude.prompt("three")), json.dumps(claude.prompt("four"))]
     assert "protected again" in said[0]
     assert "again" not in said[1]
     assert "could not keep" not in player.world.ckpt("status").out
+    refused = player.world.ckpt("restore", "1", "--dry-run", "--yes").out
+    assert "what an agent did unprotected, or you: notes.txt" in refused
     other = Claude(player, "s2")
     assert other.prompt("hello") == {}
+    claude("Stop")
+    other("Stop")
+    lost = protection.Protection(session="s3")
+    lost.lost("the disk is full", "claude")
+    protection.save(os.fsencode(root), player.world.store, lost)
+    player.world.write("notes.txt", "whose?\n")
+    assert "by an agent that is not protected, or by you: notes.txt" in player.world.ckpt("status").out
 
 
 def test_an_error_that_nobody_foresaw_is_a_loss_of_protection(

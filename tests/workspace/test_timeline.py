@@ -9,6 +9,7 @@ from checkpointer.errors import Conflict, NothingToDo, Usage
 from checkpointer.workspace.checkpoint import Segment
 from checkpointer.workspace.undoing.selection import Selector, select_undo
 from checkpointer.workspace.undoing.timeline import OpenTurn
+from checkpointer.workspace.undoing.units import OUTSIDE, UNPROTECTED
 
 # Units and steps.
 
@@ -34,6 +35,16 @@ def test_neighbouring_intervals_of_one_step_are_one_segment() -> None:
     (unit,) = walk.timeline().units
     assert unit.segments == (Segment(1, 4),)
     assert [(c.before, c.after) for c in walk.timeline().changes(unit)] == [(None, f("3"))]
+
+
+def test_what_changed_while_an_agent_was_not_protected_is_not_said_to_be_outside_any() -> None:
+    walk = Walk("a=0")
+    walk.did("t1.1", "a=1")
+    for by in ("agent", "person"):
+        walk.edit(f"a={by}")
+        walk.append(walk.meta("outside", by=by))
+    timeline = walk.timeline()
+    assert [timeline.owner(c) for c in timeline.checkpoints[-2:]] == [UNPROTECTED, OUTSIDE]
 
 
 def test_steps_that_overlapped_are_one() -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from checkpointer.workspace.checkpoint import Checkpoint, Operation, Paths, Segment
 from checkpointer.workspace.entry import Entry
-from checkpointer.workspace.undoing.units import OUTSIDE, Change, State, Step, Unit, gather, had_a_run
+from checkpointer.workspace.undoing.units import OUTSIDE, UNPROTECTED, Change, State, Step, Unit, gather, had_a_run
 
 Diff = Callable[[int, int], Mapping[bytes, tuple[Entry | None, Entry | None]]]
 """What differs between two checkpoints, by number: path -> (first, second)."""
@@ -230,7 +230,7 @@ class Timeline:
         for segment, (_, step) in self._owner.items():
             if segment.before < end.number <= segment.after:
                 return step.handle if step.handles or end.kind == "restore" else OUTSIDE
-        return OUTSIDE
+        return UNPROTECTED if end.meta.unprotected else OUTSIDE
 
 
 def fold(

@@ -20,6 +20,8 @@ UnitKind = Literal["turn", "restore", "edit"]
 State = Literal["open", "back", "left"]
 OUTSIDE = "outside any agent"
 """How an interval of nobody's is called."""
+UNPROTECTED = "not protected then: an agent's or yours"
+"""How one is called in which an agent was at work that nothing could be kept of."""
 
 
 class Handle(NamedTuple):
