@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from checkpointer.agents import answering, diary, letterbox
 from checkpointer.agents import sessions as directories
-from checkpointer.agents.dialects import toolset
 from checkpointer.agents.dialects.report import Reply, Report
+from checkpointer.agents.dialects.toolset import is_cheap
 from checkpointer.agents.intake import Intake
 from checkpointer.agents.letterbox import WARN
 from checkpointer.agents.naming import run_name
@@ -331,13 +331,6 @@ def _why(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror or error}"
     return f"an error in ckpt itself ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-
-
-def is_cheap(report: Report) -> bool:
-    """Does a report say nothing that the files must be read for?"""
-    if report.kind in ("tool-start", "tool-end", "batch-end"):
-        return all(call.effect == "read" or toolset.ours(call.tool) for call in report.calls)
-    return report.kind in ("subagent-end", "compact") or (report.kind == "prompt" and bool(report.subagent))
 
 
 def _made(root: bytes) -> Path:

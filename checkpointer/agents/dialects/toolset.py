@@ -7,7 +7,10 @@ same by it.
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from checkpointer.agents.dialects.report import Report
 
 READERS: Final = frozenset((
     "read", "read_file", "readfile", "read_files", "read_many_files", "readmanyfiles", "view", "view_image", "cat",
@@ -52,3 +55,10 @@ def delegates(tool: str) -> bool:
 def ours(tool: str) -> bool:
     """Is it one of the tools that this program offers to agents? What those change is no step of the agent's."""
     return _OURS.search(tool.lower()) is not None
+
+
+def is_cheap(report: Report) -> bool:
+    """Does a report say nothing that the files must be read for?"""
+    if report.kind in ("tool-start", "tool-end", "batch-end"):
+        return all(call.effect == "read" or ours(call.tool) for call in report.calls)
+    return report.kind in ("subagent-end", "compact") or (report.kind == "prompt" and bool(report.subagent))
