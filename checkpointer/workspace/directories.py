@@ -38,7 +38,6 @@ class Directories:
         self._open: OrderedDict[bytes, int] = OrderedDict()
         allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = _MOST_OPEN if allowed < 0 else max(4, min(_MOST_OPEN, allowed // 4))
-        self._given = b""  # what `fd` was asked for last
         self._identity: dict[bytes, Identity] = {}
 
     def __enter__(self) -> Directories:
@@ -62,39 +61,37 @@ class Directories:
         fd = self._open.get(directory)
         if fd is not None:
             self._open.move_to_end(directory)
-            self._given = directory
             return fd
         fd = self._walk(directory)
-        self._given = directory
+        while len(self._open) >= self._most:
+            os.close(self._open.popitem(last=False)[1])
+        self._open[directory] = fd
         return fd
 
     def _walk(self, directory: bytes) -> int:
-        """Open what is not open yet on the way to a directory."""
-        end = len(directory)
-        while end > 0 and directory[:end] not in self._open:
-            end = directory.rfind(b"/", 0, end)
+        """Open from the nearest open directory above; what is opened on the way is closed again."""
+        parts = directory.split(b"/")
+        start = len(parts)
         fd = self.root
-        if end > 0:
-            self._open.move_to_end(directory[:end])
-            fd = self._open[directory[:end]]
-        while end != len(directory):
-            begin = end + 1 if end > 0 else 0
-            end = directory.find(b"/", begin)
-            end = len(directory) if end < 0 else end
-            fd = self._step(fd, directory[:end], directory[begin:end])
-        return fd
-
-    def _step(self, above: int, directory: bytes, name: bytes) -> int:
-        """Open a directory in the one above it. It stays open, until too many are."""
-        fd = os.open(name, _OPEN, dir_fd=above)
-        try:
-            self._note(directory, os.fstat(fd))
-        except OSError:
-            os.close(fd)
-            raise
-        while len(self._open) >= self._most:
-            os.close(self._open.pop(next(one for one in self._open if one != self._given)))
-        self._open[directory] = fd
+        while start:
+            start -= 1
+            above = b"/".join(parts[:start])
+            if above in self._open or not start:
+                fd = self._open.get(above, self.root)
+                break
+        borrowed = True
+        for i in range(start, len(parts)):
+            try:
+                below = os.open(parts[i], _OPEN, dir_fd=fd)
+            finally:
+                if not borrowed:
+                    os.close(fd)
+            fd, borrowed = below, False
+            try:
+                self._note(b"/".join(parts[: i + 1]), os.fstat(fd))
+            except OSError:
+                os.close(fd)
+                raise
         return fd
 
     def _note(self, directory: bytes, st: os.stat_result) -> None:
