@@ -80,12 +80,19 @@ def again(place: Path, session: Session, finished: Settled | None) -> str:
     return cut_short(session, finished) or "ckpt: this prompt was reported before, and is not carried out a second time"
 
 
+def is_finished(session: Session, finished: Settled | None) -> bool:
+    """Is what was asked last, and never came to an answer, the very thing that was brought to its end now?"""
+    if finished is None or finished.abandoned or not session.asked or session.asked.get("until"):
+        return False
+    return (typed.call_of(session.asked["text"]) or [""])[0] == finished.checkpoint.kind
+
+
 def cut_short(session: Session, finished: Settled | None) -> str:
     """That what was asked last never came to an answer; empty where it did. The gate is held."""
     if not session.asked or session.asked.get("until"):
         return ""
     text = session.asked["text"].strip()
-    if finished is not None and not finished.abandoned:
+    if finished is not None and is_finished(session, finished):
         left = (
             f"; left, since they were changed meanwhile: {' '.join(map(show, finished.left))}" if finished.left else ""
         )

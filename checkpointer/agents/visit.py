@@ -278,7 +278,7 @@ class Visit:
         """The answer to a typed command. The one that was cut short, typed once more, is that one, and no further."""
         assert self.intake is not None
         done = self._finished
-        if cut and done is not None and not done.abandoned and words == [done.checkpoint.kind]:
+        if done is not None and answering.is_finished(session, done) and words == [done.checkpoint.kind]:
             answering.keep(self.intake.place, session, cut)
             self._answered(session)
             return cut
