@@ -220,7 +220,8 @@ def _retried(draft: Draft, call: Call, e: ToolCallReconciled) -> None:
     doubt = draft.doubts.pop(e.key, None)
     if (denied := draft.approvals.get(e.key)) is not None and denied.status == "denied":
         del draft.approvals[e.key]  # this word is the newer one
-    if call.effect != "external" or e.by not in ("policy", "person"):
+    proven = call.effect == "read" or e.by not in ("policy", "person")
+    if proven or (call.effect == "workspace" and e.by == "person"):  # who had its files put back
         return
     doubt = doubt or Doubt(e.key, None, e.seq, e.at, "crash")
     draft.doubts[e.key] = doubt._replace(tries=doubt.tries + 1, retry=e.by, earlier=True)

@@ -13,7 +13,7 @@ import checkpointer.state as module
 from checkpointer import events as E
 from checkpointer.errors import IllegalEvent
 from checkpointer.state import CALL, EMPTY, RUN, CallStatus, RunState, apply, fold, version
-from checkpointer.state.tables import RunStatus
+from checkpointer.state.tables import AGAIN, RunStatus
 from checkpointer.testing.script import Script, asked, payment
 
 AT = {"context": "main", "unprotected": "a test"}
@@ -122,6 +122,47 @@ def test_every_move_in_every_state_of_a_call(status: str, move: str) -> None:
     assert after is not None
     assert after.status == leads
     assert hash(state) == before
+
+
+KEEPS = {("external", "policy"), ("external", "person"), ("workspace", "policy")}
+"""Whose word `retry` proves nothing of what was before: by the call's effect."""
+
+
+@pytest.mark.parametrize(
+    ("effect", "by"),
+    list(itertools.product(("read", "workspace", "external"), ("policy", "person", "receiver", "tree", "late"))),
+)
+def test_a_retry_leaves_in_question_what_nothing_proved(effect: str, by: str) -> None:
+    script = Script()
+    script.model(asked("pay-1", tool="pay", effect=effect))
+    script.start("pay-1", "pay", effect)
+    script.uncertain("pay-1")
+    script.reconciled("pay-1", "retry", by=by)
+    state = script.pen.state
+    assert state.call("pay-1").status == "accepted"  # type: ignore[union-attr]
+    assert ("pay-1" in state.doubts) == ((effect, by) in KEEPS)
+    assert bool(state.unsettled) == ((effect, by) in KEEPS)
+
+
+@pytest.mark.parametrize("move", sorted(set(MOVES) - {"accept", "join", "start"}))
+@pytest.mark.parametrize("in_question", [True, False])
+def test_every_move_of_a_call_that_is_to_run_again(move: str, in_question: bool) -> None:
+    script = call_in("uncertain")
+    script.reconciled("pay-1", "retry", by="policy" if in_question else "receiver")
+    state = script.pen.state
+    event = next_of(state, MOVES[move], False).model_copy(update={"attempt": 1 + (move == "deny")})
+    if move == "deny":
+        event = event.model_copy(update={"earlier": True})
+    leads = (AGAIN.get(move) if in_question else None) or CALL.get(("accepted", move))
+    if leads is None:
+        with pytest.raises(IllegalEvent):
+            apply(state, event)
+        return
+    after = apply(state, event)
+    call = after.call("pay-1")
+    assert call is not None
+    assert call.status == leads
+    assert ("pay-1" in after.doubts) == (leads in ("accepted", "uncertain"))
 
 
 def refused(script: Script, event: E.AnyEvent, why: str) -> None:
