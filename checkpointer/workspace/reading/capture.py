@@ -76,10 +76,7 @@ def capture(
     with uncollected(), _opened(root) as fd:
         terms = _terms(root, os.fstat(fd).st_dev, store_dir, ours, same, stored, old.header, limit)
         look = partial(survey, sink=gathering, table=old, fd=fd, jobs=jobs, progress=progress)
-        borrow = borrow and base is None and not must_cover
-        files, found = (_borrowing(terms, sink, look) if borrow and isinstance(sink, PackWriter) else None) or look(
-            terms
-        )
+        files, found = _walked(terms, sink, look, borrow=borrow and base is None and not must_cover)
         usual = _choose_modes(found) if base is None else terms.usual
         records = _merged(old.records, found)
         if base is not None and same_base and not (found.changed or found.removed or found.unread):
@@ -94,12 +91,7 @@ def capture(
         table.forget()
     table.update(Header(root_id, usual, _identity(tracked, stamps), terms.started_ns), found.changed, found.removed)
     return Present(
-        tree=Tree(
-            gathering,
-            root_id,
-            base.name if base is not None and root_id == base.root else "the present",
-            base.decoded if base is not None else None,
-        ),
+        tree=_tree(gathering, root_id, base),
         records=records,
         unread=found.unread,
         rules=ours.rules,
@@ -109,18 +101,27 @@ def capture(
     )
 
 
-def _borrowing(
-    terms: Terms, sink: PackWriter, look: Callable[[Terms], tuple[bytes, Found]]
-) -> tuple[bytes, Found] | None:
-    """A scan that leaves unread what the project's git has; None where that is nothing, or gone before its use."""
-    from checkpointer.workspace.lending.loan import offered
+def _walked(
+    terms: Terms, sink: Sink, look: Callable[[Terms], tuple[bytes, Found]], *, borrow: bool
+) -> tuple[bytes, Found]:
+    """What the walk found. With `borrow` what the project's git has is left unread, unless it vanishes meanwhile."""
+    if borrow and isinstance(sink, PackWriter):
+        from checkpointer.workspace.lending.loan import offered
 
-    loan = offered(terms.root, terms.limit, terms.started_ns)
-    if loan is None:
-        return None
-    with contextlib.closing(loan):
-        files, found = look(terms._replace(loan=loan))
-        return (files, found) if loan.copy(found.tally.lent, sink) else None
+        loan = offered(terms.root, terms.limit, terms.started_ns)
+        if loan is not None:
+            with contextlib.closing(loan):
+                files, found = look(terms._replace(loan=loan))
+                if loan.copy(found.tally.lent, sink):
+                    return files, found
+    return look(terms)
+
+
+def _tree(gathering: Gathering, root: bytes, base: Tree | None) -> Tree:
+    """The present as a tree; the newest checkpoint's own where nothing changed."""
+    if base is None:
+        return Tree(gathering, root, "the present")
+    return Tree(gathering, root, base.name if root == base.root else "the present", base.decoded)
 
 
 def _gone(directory: str) -> str:

@@ -82,17 +82,7 @@ def _entries(data: bytes, body: int, version: int, count: int, id_size: int) -> 
             if version == 2:
                 raise ValueError("an extended entry in version 2")
             start += 2
-        if version == 4:
-            strip, start = _number(data, start)
-            if strip > len(name):
-                raise ValueError("a name cut below nothing")
-            end = data.index(b"\0", start, body)
-            name = name[: len(name) - strip] + data[start:end]
-            at = end + 1
-        else:
-            end = data.index(b"\0", start, body)
-            name = data[start:end]
-            at += (end - at + 8) & ~7
+        name, at = _name(data, at, start, body, version, name)
         sparse = mode & 0o170000 == _SPARSE_DIRECTORY and not name.endswith(b"/")
         paths.append(name + b"/" if sparse else name)
     if at > body:
@@ -136,20 +126,28 @@ def _known_files(data: bytes, body: int, version: int, count: int) -> Generator[
         flags = data[at + 60]
         known = at if not flags & _FLAGGED and data[at + 24 : at + 28] in _REGULAR else -1
         if flags & _EXTENDED:
+            if version == 2:
+                raise ValueError("an extended entry in version 2")
             if data[start : start + 2] != b"\0\0":
                 known = -1
             start += 2
-        if version == 4:
-            strip, start = _number(data, start)
-            end = data.index(b"\0", start, body)
-            name = name[: len(name) - strip] + data[start:end]
-            at = end + 1
-        else:
-            end = data.index(b"\0", start, body)
-            name = data[start:end]
-            at += (end - at + 8) & ~7
+        name, at = _name(data, at, start, body, version, name)
         yield name, known
     return at
+
+
+def _name(data: bytes, at: int, start: int, body: int, version: int, before: bytes) -> tuple[bytes, int]:
+    """The name of the entry at `at`, which stands from `start` on, and where the next entry begins. `before` is the
+    name of the entry before it, which version 4 takes the beginning of.
+    """
+    if version != 4:
+        end = data.index(b"\0", start, body)
+        return data[start:end], at + ((end - at + 8) & ~7)
+    strip, start = _number(data, start)
+    if strip > len(before):
+        raise ValueError("a name cut below nothing")
+    end = data.index(b"\0", start, body)
+    return before[: len(before) - strip] + data[start:end], end + 1
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
