@@ -114,6 +114,8 @@ def why_open(item: Item) -> str:
     }
     if item.word:
         return f"you said: {item.word}; its run takes that in"
+    if item.retry == "policy" and item.told:
+        return f"{reasons.get(item.reason, item.reason)}; the same key is sent if its model asks for it again"
     if item.retry:
         return f"{reasons.get(item.reason, item.reason)}; {_AGAIN[item.retry]}"
     return ", ".join(w for w in (reasons.get(item.reason, item.reason), item.rule or ways(item)) if w)

@@ -59,8 +59,7 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
     if choice == "restore":
         return _restore(files, known.number, f"{names}{more} had changed")
     if choice == "keep":
-        kept = files.before()
-        return [_kept(event) for event in kept], [f"changed since, and kept: {names}{more}"]
+        return _as_they_are(files), [f"changed since, and kept: {names}{more}"]
     raise Drift(
         f"these files changed since the run last saw them, and nobody knows by whom: {names}{more}",
         kept="the files are as they are, and the run is as it was",
@@ -73,8 +72,7 @@ def look(files: Files, state: RunState, choice: Choice) -> tuple[list[WorkspaceC
 def _unknown(files: Files, number: int, choice: Choice, cause: TooOld) -> tuple[list[WorkspaceChanged], list[str]]:
     """What the run saw last is kept no more: only a person can say that the files are the right ones."""
     if choice == "keep":
-        kept = files.before()
-        return [_kept(event) for event in kept], [f"taken as they are: checkpoint {number}, seen last, is kept no more"]
+        return _as_they_are(files), [f"taken as they are: checkpoint {number}, seen last, is kept no more"]
     raise Drift(
         f"checkpoint {number}, which the run saw last, is kept no more: nobody can say what changed since",
         kept="the files are as they are, and the run is as it was",
@@ -135,5 +133,6 @@ def _restore(files: Files, number: int, why: str) -> tuple[list[WorkspaceChanged
     return files.before(), notes
 
 
-def _kept(event: WorkspaceChanged) -> WorkspaceChanged:
-    return event.model_copy(update={"cause": "kept"}) if event.cause == "edit" else event
+def _as_they_are(files: Files) -> list[WorkspaceChanged]:
+    """A checkpoint of files that a person wants kept, and the events that say so."""
+    return [e.model_copy(update={"cause": "kept"}) if e.cause == "edit" else e for e in files.before()]

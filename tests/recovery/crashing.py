@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.world import World
 
-from checkpointer import open_run
+from checkpointer import open_run, tool
 from checkpointer.events import AnyEvent
 from checkpointer.log import JsonlLog, catch_up
 from checkpointer.run.driven import Run
@@ -116,6 +116,19 @@ def perhaps_die() -> None:
     if os.environ.get("DIES"):
         _meanwhile()
         os._exit(9)
+
+
+def writer(**terms: Any) -> Tool:
+    """Appends to the file `a`, and dies with its process the first time."""
+
+    @tool(effect="workspace", **terms)
+    def write(text: str) -> str:
+        with open("a", "a") as f:
+            f.write(text)
+        perhaps_die()
+        return "written"
+
+    return write
 
 
 SHORT = timedelta(seconds=1)

@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 
 import pytest
-from crashing import Crash, living_in, perhaps_die
+from crashing import Crash, living_in, perhaps_die, writer
 from harness.world import World
 
 from checkpointer import Match, NeedsPerson, disk, open_run, tool
@@ -45,13 +45,7 @@ def killed_at(one: Crash, nth: int, after: str = "") -> bool:
 
 
 def test_settling_files_may_be_killed_anywhere(world: World) -> None:
-    @tool(effect="workspace", exclusive=True)
-    def write(text: str) -> str:
-        with open("a", "a") as f:
-            f.write(text)
-        perhaps_die()
-        return "written"
-
+    write = writer(exclusive=True)
     world.write("a", "one\n")
     one = Crash(world, write, text="two\n")
     one.die()
@@ -71,13 +65,7 @@ def test_settling_files_may_be_killed_anywhere(world: World) -> None:
 def test_a_settling_that_emptied_the_workspace_goes_on(world: World, nth: int) -> None:
     """What it had put back is finished before an empty workspace is taken for one that somebody wiped."""
 
-    @tool(effect="workspace")
-    def write(text: str) -> str:
-        with open("a", "a") as f:
-            f.write(text)
-        perhaps_die()
-        return "written"
-
+    write = writer()
     one = Crash(world, write, text="two\n")
     one.die()
     assert killed_at(one, nth, after="remove a")

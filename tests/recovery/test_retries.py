@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from crashing import Crash, living_in, perhaps_die
+from crashing import Crash, living_in, perhaps_die, writer
 from harness.world import World
 
 from checkpointer import NeedsPerson, NoEffect, Unknown, decide, open_run, tool
@@ -199,13 +199,7 @@ def test_a_result_that_cannot_be_shown_is_a_result(world: World) -> None:
 
 
 def test_files_that_are_put_back_are_named_with_what_stood_there(world: World) -> None:
-    @tool(effect="workspace")
-    def write(text: str) -> str:
-        with open("a", "a") as f:
-            f.write(text)
-        perhaps_die()
-        return "written"
-
+    write = writer()
     world.write("a", "one\n")
     one = Crash(world, write, text="two\n")
     one.die()
