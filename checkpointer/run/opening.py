@@ -175,7 +175,13 @@ class _Held:
                 self.desk.pen.release("paused" if isinstance(error, NeedsPerson) else how)
                 if self.desk.keeper is not None:
                     self.desk.keeper.let_go(self.desk.pen.folded)
-        self._log.close()
+        _close(self.desk.files.workspace, self._log)
+
+
+def _close(workspace: Workspace, log: JsonlLog) -> None:
+    """No descriptor is kept for a run that nobody is in; who looks at it again opens them again."""
+    log.close()
+    workspace.store.objects.close()
 
 
 def _open(wanted: Wanted) -> _Held:
@@ -212,7 +218,11 @@ def _opened(wanted: Wanted) -> _Held:
         # Nothing can be claimed any more: this pen refuses whatever it is given.
         pen = Pen(log, known, known.state.epoch, shared=False, world=machine.World())
         return _Held(_desk(wanted, pen, files, log), Turnstile(workspace.directory / "writes.lock"), log)
-    pen = _claimed(wanted, log, begin, known)
+    try:
+        pen = _claimed(wanted, log, begin, known)
+    except BaseException:
+        _close(workspace, log)
+        raise
     files.handle = f"r{pen.state.number}" if pen.state.number is not None else pen.state.run
     held = None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -178,6 +179,31 @@ def test_what_came_and_went_again_is_no_drift(place: World) -> None:
     place.ckpt("save")
     with pytest.raises(Drift, match="a"), opened():
         pass
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors")
+def test_a_run_that_was_left_keeps_nothing_open(place: World) -> None:
+    """Also one that could not be opened, and whenever the collector may look."""
+    place.write("a", "1")
+    with opened() as run:
+        run.call(write, {"path": "b", "text": "2"}, slot="w")
+    place.write("a", "somebody's")
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(os.listdir("/proc/self/fd"))
+        for nth in range(3):
+            with pytest.raises(Drift), opened():
+                pass
+            with opened(files="keep") as run:
+                with pytest.raises(Busy), opened():
+                    pass
+                assert run.context() == []
+            assert run.context() == []
+            place.write("a", f"once more, {nth}")
+        assert len(os.listdir("/proc/self/fd")) == before
+    finally:
+        gc.enable()
 
 
 def _later_checkpoints_alone(place: World) -> None:
